@@ -15,10 +15,10 @@ from daggers.v1 import alerts_pb2, events_pb2
 from rich.console import Console
 
 from chassis.endpoint import Endpoint
-from cli.commands.alerts import line, table, watched
+from cli.commands.alerts import line, table, watch_alerts
 from cli.errors import UnreachableError
 from cli.framework.gateway import Gateway
-from cli.framework.watch_resumption import by_sequence, resumed
+from cli.framework.watch_resumption import by_sequence, resume
 from cli.output.printer import Format, Printer
 from eventlog import Draft
 from eventlog.memory import MemoryLog
@@ -181,7 +181,7 @@ def test_a_terminal_of_100_columns_holds_the_table(gateway: str) -> None:
     terminal = Console(width=100, file=io.StringIO())
     printer = Printer(Format.TEXT, terminal)
     with Gateway(gateway) as open_gateway:
-        found = list(islice(watched(open_gateway, "", -1), 2))
+        found = list(islice(watch_alerts(open_gateway, "", -1), 2))
 
     table(printer, found, resolved=True)
 
@@ -192,8 +192,8 @@ def test_a_terminal_of_100_columns_holds_the_table(gateway: str) -> None:
 
 def test_a_watch_tells_what_is_open_and_behind_a_sequence_what_changed(gateway: str) -> None:
     with Gateway(gateway) as open_gateway:
-        (first,) = islice(watched(open_gateway, "", None), 1)
-        changed = list(islice(watched(open_gateway, "", 1), 2))
+        (first,) = islice(watch_alerts(open_gateway, "", None), 1)
+        changed = list(islice(watch_alerts(open_gateway, "", 1), 2))
 
     assert line(first) == (
         "     4  2026-01-01T00:00:00Z  orders                    QUARANTINE_RATE  OPEN      12 records were"
@@ -213,7 +213,7 @@ def test_a_watch_that_breaks_is_taken_up_behind_its_last_step() -> None:
         yield SimpleNamespace(sequence=(since or 0) + 1)
         raise UnreachableError("gone")
 
-    seen = [step.sequence for step in islice(resumed(steps, None, by_sequence), 2)]
+    seen = [step.sequence for step in islice(resume(steps, None, by_sequence), 2)]
 
     assert (seen, begun) == ([1, 2], [None, 1])
 
@@ -224,7 +224,7 @@ def test_a_watch_that_never_began_says_so_at_once() -> None:
         yield
 
     with pytest.raises(UnreachableError):
-        next(resumed(steps, None, by_sequence))
+        next(resume(steps, None, by_sequence))
 
 
 def test_get_tells_the_alerts_of_a_dagger_that_are_open(shell: Any, dagger_file: str) -> None:

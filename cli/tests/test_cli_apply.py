@@ -14,8 +14,8 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
-from cli.commands.planned_edit import Edit, applied
-from cli.framework.extension import installed
+from cli.commands.planned_edit import Edit, apply_planned
+from cli.framework.extension import load_extension
 from cli.framework.gateway import Gateway
 from cli.framework.session import Session
 from cli.output.printer import Format, Printer
@@ -255,9 +255,9 @@ def test_what_others_changed_since_the_plan_is_planned_anew(
     filled: Any, dagger_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file,), _ = read(dagger_file.replace(NAME, "overtaken"), "a.yaml")
-    session = Session(Settings.read({}), installed, None, filled.address, Printer(Format.TEXT))
+    session = Session(Settings.read({}), load_extension, None, filled.address, Printer(Format.TEXT))
     with Overtaken(filled.address) as gateway:
-        done = applied(session, gateway, Edit(file.name, file.spec), message="", loses=False, yes=False)
+        done = apply_planned(session, gateway, Edit(file.name, file.spec), message="", loses=False, yes=False)
 
     assert (done.dagger.version, done.dagger.spec.driver_memory_mib) == (2, 0)
     assert "driver_memory_mib: 900 -> (none)" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 
 from cli import reference
 from cli.commands.table import COMMANDS
-from cli.framework.extension import Missing, installed
+from cli.framework.extension import Missing, load_extension
 
 HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
 VERBS = {
@@ -90,7 +90,7 @@ def test_a_dagger_file_is_read_without_the_compiler_of_its_query(
 
 def test_the_first_sentence_of_a_command_stands_in_the_table_alone() -> None:
     helps = {name: " ".join(command.help.split()) for name, command in reference.commands()}
-    rows = {**COMMANDS, **installed().commands()}
+    rows = {**COMMANDS, **load_extension().commands()}
 
     once = {
         name: (helps[f"daggers {name}"].startswith(row.summary), helps[f"daggers {name}"].count(row.summary))

@@ -127,7 +127,7 @@ def test_while_the_provider_is_away_a_token_is_shown_to_its_end(
 
 def test_a_login_that_cannot_be_renewed_says_so(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="has ended") as caught:
-        provider.renewed(replace(LOGIN, refresh_token=None))
+        provider.renew(replace(LOGIN, refresh_token=None))
 
     assert caught.value.reason == "LOGIN_ENDED"
 

@@ -97,11 +97,11 @@ def test_json_has_one_document_a_line(shell: Any) -> None:
 
 def test_of_how_many_records_is_said_where_that_is_known() -> None:
     reading = gateway_pb2.PreviewProgress(phase=gateway_pb2.PreviewProgress.PHASE_READING, records=3000)
-    live = preview_text.Shown().take(Step(progress=reading))
+    live = preview_text.PreviewText().take(Step(progress=reading))
     reading.records_total = 9000
 
     assert live == "read 3,000 records, 0 rows"
-    assert preview_text.Shown().take(Step(progress=reading)) == "read 3,000 of 9,000 records, 0 rows"
+    assert preview_text.PreviewText().take(Step(progress=reading)) == "read 3,000 of 9,000 records, 0 rows"
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_no_rows_say_where_the_records_are(
     empty: gateway_pb2.PreviewDone.Empty.ValueType, document: str | None, said: str
 ) -> None:
     done = gateway_pb2.PreviewDone(empty=empty)
-    shown = preview_text.Shown()
+    shown = preview_text.PreviewText()
     shown.take(Step(done=done))
 
-    assert preview_text.done(done)["empty"] == document
+    assert preview_text.end_document(done)["empty"] == document
     assert said in "\n".join(shown.summary())

@@ -71,8 +71,8 @@ class Faltering(MemoryQuarantine):
         """Of the next answers, whether they fail."""
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[Any, None]:
-        async with super().opened() as reader:
+    async def open_reader(self) -> AsyncGenerator[Any, None]:
+        async with super().open_reader() as reader:
             holds: Any = reader
 
             async def bounds() -> Any:

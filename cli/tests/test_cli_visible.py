@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cli.errors import CliError
 from cli.output.console import Console
-from cli.output.printer import Format, Printer, aligned, print_error, print_text
+from cli.output.printer import Format, Printer, align, print_error, print_text
 from cli.output.progress import Steps
 from cli.output.sparkline import Series, table
 from cli.output.visible import printable, visible
@@ -115,4 +115,4 @@ def test_documents_mean_what_they_meant(text: str) -> None:
 
 
 def test_columns_stand_right_beside_what_is_escaped() -> None:
-    assert aligned([["a\x1b", "b"], ["long", "c"]]) == ["a\\x1b  b", "long   c"]
+    assert align([["a\x1b", "b"], ["long", "c"]]) == ["a\\x1b  b", "long   c"]

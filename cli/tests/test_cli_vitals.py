@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from cli.output import vitals
 from cli.output.json_views.answers import to_json
-from cli.output.printer import aligned
+from cli.output.printer import align
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -68,7 +68,7 @@ def a_dagger(name: str = "completed_bookings_of_the_nort") -> gateway_pb2.Dagger
 
 
 def test_a_list_fits_a_hundred_characters() -> None:
-    lines = aligned([vitals.COLUMNS, vitals.row(a_dagger(), NOON, wide=False)])
+    lines = align([vitals.COLUMNS, vitals.row(a_dagger(), NOON, wide=False)])
 
     assert max(map(len, lines)) <= 100
     assert lines[1].split() == [

@@ -11,7 +11,7 @@ from sqlmodel import Session, SQLModel, col, delete, insert, select, update
 
 from api_gateway.state.fold import Fold
 from api_gateway.state.projection import Projection
-from api_gateway.state.rows import Change, change
+from api_gateway.state.rows import Change, build_change
 from api_gateway.state.snapshots import digest
 from api_gateway.state.tables import TABLES, ProjectionRow, SnapshotRow
 from eventlog import Record
@@ -97,7 +97,7 @@ def content_of(found: Change) -> tuple[Any, ...]:
 
 
 def written(projection: Projection, fold: Fold) -> None:
-    assert projection.write(change(fold, ChangeSet()), before=-1)
+    assert projection.write(build_change(fold, ChangeSet()), before=-1)
 
 
 class ProjectionContract:
@@ -113,7 +113,7 @@ class ProjectionContract:
             part = records[at : at + step]
             for record in part:
                 fold.apply(record)
-            assert projection.write(change(fold, fold.take_changes()), before=before)
+            assert projection.write(build_change(fold, fold.take_changes()), before=before)
             before = part[-1].sequence
         followed = content(projection)
         written(projection, fold)
@@ -137,10 +137,10 @@ class ProjectionContract:
         held = projection.snapshot()
 
         assert held is not None
-        again = Fold.restored(held)
+        again = Fold.restore(held)
         for record in records:
             again.apply(record)
-        assert content_of(change(again, ChangeSet())) == content_of(change(whole, ChangeSet()))
+        assert content_of(build_change(again, ChangeSet())) == content_of(build_change(whole, ChangeSet()))
 
     def test_a_gateway_behind_another_does_not_overwrite_what_that_one_wrote(
         self, projection: Projection
@@ -149,7 +149,7 @@ class ProjectionContract:
         written(projection, ahead)
         before = content(projection)
 
-        kept = projection.write(change(behind, ChangeSet()), before=-1)
+        kept = projection.write(build_change(behind, ChangeSet()), before=-1)
 
         assert (kept, content(projection)) == (True, before)
 
@@ -160,7 +160,7 @@ class ProjectionContract:
         for record in records[10:]:
             fold.apply(record)
 
-        kept = projection.write(change(fold, fold.take_changes()), before=9)
+        kept = projection.write(build_change(fold, fold.take_changes()), before=9)
 
         assert (kept, content(projection)["projection"]) == (False, [])
 
@@ -187,7 +187,7 @@ class ProjectionContract:
             session.exec(update(ProjectionRow).values(shape="of another time"))
             session.commit()
 
-        kept = projection.write(change(fold, fold.take_changes()), before=fold.position.sequence)
+        kept = projection.write(build_change(fold, fold.take_changes()), before=fold.position.sequence)
 
         assert not kept
 

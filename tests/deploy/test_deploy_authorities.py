@@ -22,7 +22,7 @@ TRIES = """
 import asyncio, sys
 
 import httpx, httpx2
-from api_gateway.auth.oidc import fetching
+from api_gateway.auth.oidc import build_fetch
 from chassis.egress.addresses import EgressRules
 from daggers.v1 import spec_pb2
 from health_monitor.deliver.webhook import Webhooks
@@ -30,7 +30,7 @@ from runtime.clients import handshake
 from cli.login import provider
 
 url = sys.argv[1]
-fetched = asyncio.run(fetching(url, EgressRules())(url))
+fetched = asyncio.run(build_fetch(url, EgressRules())(url))
 commanded = provider._answer(url, "GET", url)
 paged = httpx2.get(url).json()
 told = Webhooks(EgressRules.parse(url.removeprefix("https://")))

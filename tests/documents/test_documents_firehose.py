@@ -104,7 +104,7 @@ def test_each_key_that_the_page_names_is_one_of_a_dagger_file() -> None:
 async def test_each_example_of_the_page_is_a_dagger_that_nothing_is_wrong_with(number: int) -> None:
     [dagger] = parse(HEAD + PAGE.blocks("yaml")[number], PAGE.name)
 
-    judged = await spec_check.judge(
+    judged = await spec_check.validate(
         "spec", dagger.name, filled(dagger.name, dagger.spec), fleet(), Checks(), now=NOW
     )
 

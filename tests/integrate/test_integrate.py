@@ -14,7 +14,7 @@ from tests.documents.pages import ROOT, Page
 from tests.gateways import served
 from tests.integrate.environment import UV, installed, wheels
 
-from api_gateway.auth.teams import Unknown
+from api_gateway.auth.teams import UnknownTeamAction
 from chassis.endpoint import Endpoint
 from chassis.tokenfile import read_tokens
 from cli.__main__ import run
@@ -37,7 +37,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, token: Path) -> Iterator[s
     """Address of a gateway that knows what the page registers, and does with teams as a local stack's."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     database = f"sqlite:///{tmp_path_factory.mktemp('gateway') / 'projection.db'}"
-    further = {"enforce": True, "unknown_teams": Unknown.MAKE}
+    further = {"enforce": True, "unknown_teams": UnknownTeamAction.MAKE}
     endpoint = Endpoint("127.0.0.1:0", tokens=lambda: read_tokens(token.with_name("tokens")))
     with served(endpoint, database, **further) as port, pytest.MonkeyPatch.context() as environment:
         environment.setenv("DAGGERS_TOKEN_FILE", str(token))

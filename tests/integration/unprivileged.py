@@ -27,7 +27,7 @@ def main() -> int:
     """As `python -m api_gateway`."""
     nobody = pwd.getpwnam("nobody")
     versions = {"api-gateway": version("api-gateway")}
-    snapshots.code()
+    snapshots.code_digest()
     os.setgroups([])
     os.setgid(nobody.pw_gid)
     os.setuid(nobody.pw_uid)

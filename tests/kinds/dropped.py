@@ -37,7 +37,7 @@ def main() -> None:
     folded = fleet()
     wrong = spec(place="nowhere")
     judged = asyncio.run(
-        spec_check.judge("spec", NAME, wrong, folded, Checks(), now=datetime(2026, 7, 1, tzinfo=UTC))
+        spec_check.validate("spec", NAME, wrong, folded, Checks(), now=datetime(2026, 7, 1, tzinfo=UTC))
     )
     good = spec()
     for record in given(events_pb2.DaggerRequested(name=NAME, spec=good), since=folded.sequence):

@@ -20,13 +20,13 @@ from tests.oidc.conftest import running
 from tests.oidc.oidc_login import BROWSER
 from tests.oidc.oidc_portal import at_the_provider, who
 
-from api_gateway.auth.oidc import Verifier, fetching
+from api_gateway.auth.oidc import Verifier, build_fetch
 from api_gateway.settings import GatewaySettings
 from chassis.egress.addresses import EgressRules
 from chassis.endpoint import Endpoint
-from portal.entry import Ways
-from portal.provider import Client, Provider
-from portal.server import Plan, serving
+from portal.entry import LoginMethod
+from portal.provider import LoginProvider, OidcClient
+from portal.server import PortalPlan, serving
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose"
@@ -56,7 +56,7 @@ def gateway(provider: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             patched.setenv(f"DAGGERS_GATEWAY_OIDC_{name}", SAID[f"DAGGERS_OIDC_{name}"])
         trusted = GatewaySettings().provider
     assert trusted is not None
-    verifier = Verifier(trusted, fetching(provider, EgressRules()))
+    verifier = Verifier(trusted, build_fetch(provider, EgressRules()))
     database = tmp_path_factory.mktemp("gateway") / "projection.db"
     with served(
         Endpoint("127.0.0.1:0", tokens=dict), f"sqlite:///{database}", verifier=verifier, enforce=True
@@ -76,13 +76,15 @@ async def test_the_pages_are_logged_in_at_as_the_example_says(
     provider: str, gateway: str, certificate: tuple[Path, Path], tmp_path: Path
 ) -> None:
     scope = "openid email groups offline_access"
-    client = Client(provider, SAID["DAGGERS_PORTAL_OIDC_CLIENT_ID"], None, scope, f"{PAGES}/auth/callback")
-    plan = Plan(
+    client = OidcClient(
+        provider, SAID["DAGGERS_PORTAL_OIDC_CLIENT_ID"], None, scope, f"{PAGES}/auth/callback"
+    )
+    plan = PortalPlan(
         bind="127.0.0.1:0",
         gateway=gateway,
         authority=None,
         origin=PAGES,
-        ways=Ways(Provider(client)),
+        login_method=LoginMethod(LoginProvider(client)),
         sessions=tmp_path / "sessions.sqlite",
         idle_s=60,
         life_s=60,

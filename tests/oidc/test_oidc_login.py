@@ -23,7 +23,7 @@ from tests.gateways import served
 from tests.oidc.browser import walk
 from tests.oidc.oidc_login import BROWSER
 
-from api_gateway.auth.oidc import Provider, Verifier, fetching
+from api_gateway.auth.oidc import OidcProvider, Verifier, build_fetch
 from chassis.egress.addresses import EgressRules
 from chassis.endpoint import Endpoint
 from cli.login.credentials import Login
@@ -37,7 +37,7 @@ def gateway(issuer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """Address of a gateway that trusts the provider, and enforces."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     database = tmp_path_factory.mktemp("gateway") / "projection.db"
-    verifier = Verifier(Provider(issuer, "daggers", "email"), fetching(issuer, EgressRules()))
+    verifier = Verifier(OidcProvider(issuer, "daggers", "email"), build_fetch(issuer, EgressRules()))
     endpoint = Endpoint("127.0.0.1:0", tokens=dict)
     with served(endpoint, f"sqlite:///{database}", verifier=verifier, enforce=True) as port:
         yield f"127.0.0.1:{port}"

@@ -14,13 +14,13 @@ import structlog
 from tests.gateways import served
 from tests.oidc.oidc_portal import WITHIN_S, at_the_provider, who
 
-from api_gateway.auth.oidc import Provider as Trusted
-from api_gateway.auth.oidc import Verifier, fetching
+from api_gateway.auth.oidc import OidcProvider as Trusted
+from api_gateway.auth.oidc import Verifier, build_fetch
 from chassis.egress.addresses import EgressRules
 from chassis.endpoint import Endpoint
-from portal.entry import Ways
-from portal.provider import Client, Provider
-from portal.server import Plan, serving
+from portal.entry import LoginMethod
+from portal.provider import LoginProvider, OidcClient
+from portal.server import PortalPlan, serving
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def gateway(issuer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """Address of a gateway that trusts the provider, and enforces."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     database = tmp_path_factory.mktemp("gateway") / "projection.db"
-    verifier = Verifier(Trusted(issuer, "daggers", "email"), fetching(issuer, EgressRules()))
+    verifier = Verifier(Trusted(issuer, "daggers", "email"), build_fetch(issuer, EgressRules()))
     endpoint = Endpoint("127.0.0.1:0", tokens=dict)
     with served(endpoint, f"sqlite:///{database}", verifier=verifier, enforce=True) as port:
         yield f"127.0.0.1:{port}"
@@ -59,13 +59,13 @@ def browser(gateway: str, issuer: str, tmp_path: Path, clock: Clock) -> Opened:
     @asynccontextmanager
     async def opened(scope: str = "openid email groups offline_access") -> AsyncIterator[httpx.AsyncClient]:
         # Any port is good for a native client: RFC 8252. The portal's own is known once it serves.
-        client = Client(issuer, "daggers", None, scope, "http://127.0.0.1:1/auth/callback")
-        plan = Plan(
+        client = OidcClient(issuer, "daggers", None, scope, "http://127.0.0.1:1/auth/callback")
+        plan = PortalPlan(
             bind="127.0.0.1:0",
             gateway=gateway,
             authority=None,
             origin="http://127.0.0.1:1",
-            ways=Ways(Provider(client)),
+            login_method=LoginMethod(LoginProvider(client)),
             sessions=tmp_path / "sessions.sqlite",
             idle_s=36_000,
             life_s=360_000,
@@ -179,9 +179,17 @@ async def test_a_login_that_cannot_be_renewed_ends_with_its_token(browser: Opene
 
 
 async def test_a_provider_that_is_away_is_told_as_such(gateway: str, tmp_path: Path) -> None:
-    client = Client("http://127.0.0.1:1", "daggers", None, "openid", "http://127.0.0.1:1/auth/callback")
-    plan = Plan(
-        "127.0.0.1:0", gateway, None, "http://127.0.0.1:1", Ways(Provider(client)), tmp_path / "s", 60, 60, 2
+    client = OidcClient("http://127.0.0.1:1", "daggers", None, "openid", "http://127.0.0.1:1/auth/callback")
+    plan = PortalPlan(
+        "127.0.0.1:0",
+        gateway,
+        None,
+        "http://127.0.0.1:1",
+        LoginMethod(LoginProvider(client)),
+        tmp_path / "s",
+        60,
+        60,
+        2,
     )
     async with serving(plan) as port, httpx.AsyncClient() as page:
         answer = await page.get(f"http://127.0.0.1:{port}/auth/login", headers={"host": "127.0.0.1:1"})

@@ -16,7 +16,7 @@ from tests.oidc.browser import walk
 from tests.oidc.conftest import free_port, running
 
 from access import Principal
-from api_gateway.auth.oidc import Provider, Refused, Verifier, fetching
+from api_gateway.auth.oidc import OidcProvider, TokenRejected, Verifier, build_fetch
 from chassis.egress.addresses import EgressRules
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -48,7 +48,7 @@ def tokens(issuer: str) -> dict[str, Any]:
 
 
 async def test_who_signed_in_is_named_with_the_groups(issuer: str, tokens: dict[str, Any]) -> None:
-    found = await Verifier(Provider(issuer, "daggers"), fetching(issuer, EgressRules())).principal(
+    found = await Verifier(OidcProvider(issuer, "daggers"), build_fetch(issuer, EgressRules())).principal(
         tokens["id_token"]
     )
 
@@ -58,9 +58,9 @@ async def test_who_signed_in_is_named_with_the_groups(issuer: str, tokens: dict[
 async def test_an_address_names_who_signed_in_where_it_is_asked_for(
     issuer: str, tokens: dict[str, Any]
 ) -> None:
-    found = await Verifier(Provider(issuer, "daggers", "email"), fetching(issuer, EgressRules())).principal(
-        tokens["id_token"]
-    )
+    found = await Verifier(
+        OidcProvider(issuer, "daggers", "email"), build_fetch(issuer, EgressRules())
+    ).principal(tokens["id_token"])
 
     assert found.name == "user:ada@example.org"
 
@@ -70,13 +70,13 @@ async def test_what_the_provider_gave_for_something_else_names_nobody(
     issuer: str, tokens: dict[str, Any], of: str
 ) -> None:
     provider = {
-        "another audience": Provider(issuer, "a-portal"),
-        "another issuer": Provider(issuer.replace("127.0.0.1", "localhost"), "daggers"),
-    }.get(of, Provider(issuer, "daggers"))
+        "another audience": OidcProvider(issuer, "a-portal"),
+        "another issuer": OidcProvider(issuer.replace("127.0.0.1", "localhost"), "daggers"),
+    }.get(of, OidcProvider(issuer, "daggers"))
     token = tokens["access_token" if of == "an access token" else "id_token"]
 
-    with pytest.raises(Refused):
-        await Verifier(provider, fetching(provider.issuer, EgressRules())).principal(token)
+    with pytest.raises(TokenRejected):
+        await Verifier(provider, build_fetch(provider.issuer, EgressRules())).principal(token)
 
 
 def signing_key(folder: Path, name: str) -> Path:
@@ -93,13 +93,13 @@ async def test_a_provider_that_signs_with_another_key_is_followed_and_the_old_ke
 ) -> None:
     port, now = free_port(), datetime.now(UTC)
     with running(installed, port=port, keys=signing_key(tmp_path, "old")) as issuer:
-        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, EgressRules()), lambda: now)
+        verifier = Verifier(OidcProvider(issuer, "daggers"), build_fetch(issuer, EgressRules()), lambda: now)
         old = signed_in(issuer, "ada")["id_token"]
         before = await verifier.principal(old)
     with running(installed, port=port, keys=signing_key(tmp_path, "new")) as issuer:
         now += timedelta(minutes=1)  # keys are asked for at most twice a minute
         after = await verifier.principal(signed_in(issuer, "ada")["id_token"])
-        with pytest.raises(Refused):
+        with pytest.raises(TokenRejected):
             await verifier.principal(old)
 
     assert before == after == Principal("user:ada", frozenset({"group:analysts", "group:riders"}))

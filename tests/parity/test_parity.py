@@ -37,7 +37,7 @@ def asked(case: Case) -> spec_pb2.DaggerSpec:
 
 async def gateway(case: Case) -> list[tuple[str, str]]:
     """What a gateway refuses: places and reasons."""
-    judged = await spec_check.judge("spec", NAME, asked(case), fleet(), Checks(), now=NOW)
+    judged = await spec_check.validate("spec", NAME, asked(case), fleet(), Checks(), now=NOW)
     return [(violation.field, violation.reason) for violation in judged.violations]
 
 

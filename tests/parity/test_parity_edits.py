@@ -96,11 +96,11 @@ async def planned(edit: Edit) -> Any:
     ):
         assert folded.apply(record).changed
     plans = [
-        (await spec_check.judge("spec", NAME, each, folded, Checks(), now=NOON)).query.plan
+        (await spec_check.validate("spec", NAME, each, folded, Checks(), now=NOON)).query.plan
         for each in (before, after)
     ]
     revision = edit_plan.Revision(after, plans[1])
-    return edit_plan.planned(folded.daggers[NAME], plans[0], revision, NOON, cuts_over=False)
+    return edit_plan.build_plan(folded.daggers[NAME], plans[0], revision, NOON, cuts_over=False)
 
 
 def launched(fields: dict[str, Any]) -> tuple[spec_pb2.DaggerSpec, daggersql.Plan]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from api_gateway.quarantine import state
 from api_gateway.quarantine.index import QuarantineIndex
-from api_gateway.quarantine.reads import Born, QuarantineReads
+from api_gateway.quarantine.reads import DaggerLife, QuarantineReads
 from api_gateway.quarantine.topic import Message
 from api_gateway.state.database import Database
 from eventlog import Draft
@@ -114,14 +114,14 @@ def listed(messages: list[Message], selection: events_pb2.QuarantineSelection) -
     with tempfile.TemporaryDirectory() as folder:
         database = Database(f"sqlite:///{Path(folder) / 'index.db'}")
         try:
-            index, born = QuarantineIndex(database), Born(NAME, CREATED)
+            index, born = QuarantineIndex(database), DaggerLife(NAME, CREATED)
             index.prepare()
             index.write(messages)
             reads = QuarantineReads(database)
             page, _ = reads.page(
                 born, before=None, limit=100, size=1 << 20, states=states, selection=selection
             )
-            kinds = reads.meant(born, selection)
+            kinds = reads.replay_groups(born, selection)
             start = reads.starts(born, min((kind.first for kind in kinds), default=0)).get(0, 0)
         finally:
             database.close()

@@ -175,7 +175,7 @@ def _without_json_names(message: dp.DescriptorProto) -> None:
 @pytest.mark.parametrize("name", SOURCES)
 def test_of_what_is_shown_protoc_makes_what_is_registered(tmp_path: Path, name: str) -> None:
     source = compiled(tmp_path / "one", {"rules.proto": _OPTIONS, "root.proto": SOURCES[name]})
-    registered = schemas.pruned(source).files
+    registered = schemas.prune(source).files
     root = next(f"{file.package}.Root" for file in registered.file if file.name == "root.proto")
     text = shown(registered, root)["root.proto"]
     if name == "proto2":  # `a` refers to Root, which nobody asked for
@@ -190,7 +190,7 @@ def test_of_what_is_shown_protoc_makes_what_is_registered(tmp_path: Path, name: 
 
 def difference(folder: Path, seed: int) -> str:
     """What protoc makes of the text of a seed's schema, where that is another one; "" else."""
-    registered = schemas.pruned(wireschemas.schema(Random(seed))).files
+    registered = schemas.prune(wireschemas.schema(Random(seed))).files
     again = compiled(folder, shown(registered, "wire.Root"))
     first, original = of(again, "wire.proto"), of(registered, "wire.proto")
     wanted = part(original, first)

@@ -17,7 +17,7 @@ from tests.portal.logins import log_in
 from tests.portal.portal_studio import query
 from tests.tenants import FILE, ROOT
 
-from api_gateway.auth.oidc import Provider, Verifier, fetching
+from api_gateway.auth.oidc import OidcProvider, Verifier, build_fetch
 from chassis.egress.addresses import EgressRules
 from chassis.endpoint import Endpoint
 
@@ -62,7 +62,7 @@ def enforced(issuer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Ada edits what is pricing's; a dagger and a stream are delivery's, who alone may read it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     folder = tmp_path_factory.mktemp("teams")
-    verifier = Verifier(Provider(issuer, "daggers", "email"), fetching(issuer, EgressRules()))
+    verifier = Verifier(OidcProvider(issuer, "daggers", "email"), build_fetch(issuer, EgressRules()))
     endpoint, database = Endpoint("127.0.0.1:0", tokens=lambda: FILE), f"sqlite:///{folder}/gateway.db"
     with (
         served(endpoint, database, quarantine=quarantine, verifier=verifier, enforce=True) as port,

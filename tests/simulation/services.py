@@ -23,7 +23,7 @@ from api_gateway.server import begin, fold_on, following
 from api_gateway.state.fold import Fold
 from api_gateway.state.projection import Projection
 from api_gateway.state.projector import Projector
-from api_gateway.state.writer import Writer
+from api_gateway.state.writer import RequestWriter
 from eventlog import LogPosition, LogUnavailable
 from fleet.decide.observation import Policy
 from fleet.health.degradation import SHOWN, Limits
@@ -131,7 +131,7 @@ class Gateway:
 
     def __init__(self, world: World, process: Process, projection: Projection | None) -> None:
         self.process = process
-        self.writer: Writer | None = None
+        self.writer: RequestWriter | None = None
         """None until it is ready to serve."""
         self._world, self._projection = world, projection
 
@@ -149,7 +149,7 @@ class Gateway:
                 projector = Projector(follower, fold, self._projection, applied=fold.fleet.sequence)
                 tasks.create_task(projector.run(since=max(end, seen.sequence)))
             await follower.wait_for(end)
-            self.writer = Writer(follower, fold.fleet, f"/api-gateway/{self.process.name}", world.now)
+            self.writer = RequestWriter(follower, fold.fleet, f"/api-gateway/{self.process.name}", world.now)
 
 
 def monitor(

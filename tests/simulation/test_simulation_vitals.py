@@ -14,7 +14,7 @@ from tests.simulation.loop import Process, SimulatedLoop
 
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
-from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.heartbeat_cache import HeartbeatCache
 from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
@@ -35,7 +35,7 @@ def told(*records: tuple[float, Message], watchers: int = 1, seconds: float = 4)
         fold: Any = Fold()
         follower: Any = Follower(log, fold)
         clock = lambda: START + timedelta(seconds=loop.time())  # noqa: E731 - a word for it
-        heard = Heard(LogTail(beats), fold, clock)
+        heard = HeartbeatCache(LogTail(beats), fold, clock)
         vitals = Vitals(heard, follower, fold)
 
         async def watched(to: list[Told]) -> None:

@@ -22,7 +22,7 @@ from cli.commands.table import COMMANDS
 from cli.environment import environment
 from cli.errors import CliError, MisusedError, UnwrittenError
 from cli.framework import standard_streams
-from cli.framework.extension import Extension, installed
+from cli.framework.extension import Extension, load_extension
 from cli.framework.group import group
 from cli.framework.lazy_commands import LazyGroup
 from cli.framework.machine import is_refused, refusal
@@ -41,7 +41,7 @@ EPILOG = (
 )
 
 
-def assembled(extension: Callable[[], Extension]) -> LazyGroup:
+def assemble(extension: Callable[[], Extension]) -> LazyGroup:
     """Assemble every command, and those of the extension, none of them imported."""
     app = group("Self-serve SQL over Protobuf Kafka topics, run on Spark.", LazyGroup, epilog=EPILOG)
     app.callback()(_root)
@@ -75,12 +75,12 @@ def main() -> None:
         code = run(sys.argv[1:])
         standard_streams.finish()
     except OutputError as failure:
-        code = _unwritten(failure)
+        code = _exit_code_of(failure)
     sys.exit(code)
 
 
-def _unwritten(failure: OutputError) -> int:
-    """The exit code of an answer that is not written to its end."""
+def _exit_code_of(failure: OutputError) -> int:
+    """Return the exit code for a result that could not be written completely."""
     standard_streams.silence(sys.stdout.fileno())
     if failure.is_read_enough:
         return 0
@@ -89,18 +89,17 @@ def _unwritten(failure: OutputError) -> int:
 
 
 def run(argv: Sequence[str], extension: Extension | None = None) -> int:
-    """Run one command line; its exit code.
+    """Run one command line; return its exit code.
 
-    extension: what else there is beside the command; None takes what is installed.
-    Raises: OutputError.
+    extension: the extension to use; None loads the installed one. Raises: OutputError.
     """
     as_json = wants_json(argv)
     settings = Settings.read(environment())
     say = partial(print_error, as_json=as_json, command=settings.command)
-    loaded = cache(lambda: extension or installed())
-    root = assembled(loaded)
+    load = cache(lambda: extension or load_extension())
+    root = assemble(load)
     try:
-        code = root.main(args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, loaded))
+        code = root.main(args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, load))
     except CliError as error:
         say(error)
         return error.exit_code
@@ -122,7 +121,7 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
 
 
 def wants_json(argv: Sequence[str]) -> bool:
-    """Whether JSON was asked for, read off the words: a usage error comes before options are parsed."""
+    """Return whether JSON is requested, judged by the words: usage errors occur before options are parsed."""
     joined = {"-ojson", "-o=json", "--output=json"}
     pairs = itertools.pairwise(argv)
     return any(word in joined for word in argv) or any(
@@ -131,16 +130,16 @@ def wants_json(argv: Sequence[str]) -> bool:
 
 
 def _help(root: LazyGroup, argv: Sequence[str]) -> str:
-    """The command line that explains what was probably meant."""
-    known = [word for word in argv[:2] if not word.startswith("-")]
-    if not known or known[0] not in root.commands:
+    """Return the command line of the help that fits the words."""
+    words = [word for word in argv[:2] if not word.startswith("-")]
+    if not words or words[0] not in root.commands:
         return "daggers --help"
-    within = known if getattr(root.commands[known[0]], "group", "") else known[:1]
+    within = words if getattr(root.commands[words[0]], "group", "") else words[:1]
     return " ".join(["daggers", *within, "--help"])
 
 
 def _bug(settings: Settings) -> CliError:
-    """What to say of an error that nobody foresaw; its trace goes to a file."""
+    """Build the error for an unexpected exception, and write its trace to a file."""
     trace = traceback.format_exc()
     file = settings.state_home / "daggers" / "last-crash.log"
     where = ""

@@ -12,13 +12,13 @@ Kind = TypeVar("Kind", bound=BaseSettings)
 
 
 class KafkaLogin(settings.KafkaLogin):
-    """How `daggers log` talks to a Kafka that it is told of."""
+    """Connection of `daggers log` to a given Kafka."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_")
 
 
 def read(kind: type[Kind]) -> Kind:
-    """The settings of this process. Raises MisusedError with everything that cannot be used."""
+    """Read the settings of this process. Raises: MisusedError with all invalid ones."""
     try:
         return kind()
     except ValidationError as error:

@@ -4,6 +4,6 @@ import os
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This process's environment with changes: proxies, certificates and registries are the user's."""
+    """Return this process's environment with changes: proxies, certificates and registries are the user's."""
     inherited = dict(os.environ)  # noqa: TID251 - handed on to a child, or asked for a name a user gave
     return inherited | changes

@@ -1,4 +1,4 @@
-"""What ends a command early, and with which exit code.
+"""Errors that end a command early, with their exit codes.
 
 CliError
 ├── RefusedError      1  the request was refused, or the wanted state was not reached: its reason says why
@@ -40,7 +40,7 @@ class CliError(Exception):
         self.detail = dict(detail or {})
 
     def document(self) -> dict[str, Any]:
-        """The JSON document that stands on stdout in place of the answer."""
+        """Build the JSON document that stands on stdout in place of the result."""
         return {
             "error": {
                 "reason": self.reason,

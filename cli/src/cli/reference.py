@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
-from cli.__main__ import EPILOG, assembled
-from cli.framework.extension import installed
+from cli.__main__ import EPILOG, assemble
+from cli.framework.extension import load_extension
 
 _HEAD = """# Commands
 
@@ -20,15 +20,15 @@ _ROOT = "daggers"
 
 
 def text() -> str:
-    """The whole reference, as Markdown."""
+    """Build the whole reference as Markdown."""
     sections = [_section(name, command) for name, command in commands()]
     ends = [f"{fill(part, width=110)}\n" for part in EPILOG.split("\n\n")]
     return "\n".join([_HEAD, *ends, *sections])
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command by its full name, `daggers` first; a group comes before its commands."""
-    root = assembled(installed)
+    """Yield every command by its full name, `daggers` first; a group comes before its commands."""
+    root = assemble(load_extension)
     yield _ROOT, root
     for name in root.list_commands(None):
         _, command, _ = root.resolve_command(None, [name])
@@ -38,7 +38,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def flags(command: Any) -> set[str]:
-    """The flags that it takes by itself, long and short."""
+    """Return the command's own flags, long and short."""
     return {
         flag
         for parameter in command.params
@@ -48,29 +48,29 @@ def flags(command: Any) -> set[str]:
 
 
 def _section(name: str, command: Any) -> str:
-    shown = [parameter for parameter in command.params if name == _ROOT or parameter.opts[0] not in _COMMON]
-    arguments = [_argument(parameter) for parameter in shown if not parameter.opts[0].startswith("-")]
-    rows = [_row(parameter) for parameter in shown]
+    own = [parameter for parameter in command.params if name == _ROOT or parameter.opts[0] not in _COMMON]
+    arguments = [_argument(parameter) for parameter in own if not parameter.opts[0].startswith("-")]
+    rows = [_row(parameter) for parameter in own]
     usage = " ".join([name, *arguments, *(["COMMAND"] if hasattr(command, "commands") else [])])
     lines = [f"## {name}", f"`{usage}`", "", " ".join((command.help or "").split()), ""]
     return "\n".join(lines + (["| argument or flag | is |", "|---|---|", *rows, ""] if rows else []))
 
 
 def _argument(parameter: Any) -> str:
-    shown = (parameter.metavar or parameter.name.upper()).strip("[]")
-    return shown if parameter.required else f"[{shown}]"
+    label = (parameter.metavar or parameter.name.upper()).strip("[]")
+    return label if parameter.required else f"[{label}]"
 
 
 def _row(parameter: Any) -> str:
     names = [*parameter.opts, *parameter.secondary_opts]
     if not names[0].startswith("-"):
-        shown = f"`{_argument(parameter)}`"
+        label = f"`{_argument(parameter)}`"
     else:
         value = f" {parameter.metavar}" if parameter.metavar else ""
-        shown = ", ".join(f"`{name}{value}`" for name in names)
+        label = ", ".join(f"`{name}{value}`" for name in names)
     needed = " Needed." if parameter.required and names[0].startswith("-") else ""
     about = " ".join((parameter.help or "").split())
-    cells = [cell.replace("|", "\\|") for cell in (shown, f"{about}{needed}")]
+    cells = [cell.replace("|", "\\|") for cell in (label, f"{about}{needed}")]
     return f"| {' | '.join(cells)} |"
 
 

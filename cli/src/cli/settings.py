@@ -1,7 +1,7 @@
-"""What the command reads from its environment, once, in `cli.__main__`; an extension reads its own.
+"""Settings of the command from its environment, read once, in `cli.__main__`; extensions read their own.
 
-Nothing here can be wrong, so nothing checks it: what checks takes longer to load than a command to run.
-`cli.checked_settings` is for what can be.
+Any value is valid, so nothing checks them: importing a checker takes longer than running a command. Settings
+that may be invalid are in `cli.checked_settings`.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class Settings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """The settings that an environment holds; a variable that is empty is not set."""
+        """Read the settings of an environment; an empty variable counts as unset."""
 
         def file(name: str) -> Path | None:
             return Path(environment[name]) if environment.get(name) else None

@@ -17,12 +17,12 @@ from google.protobuf import descriptor_pb2, text_format
 from access.limits import CallLimits
 from api_gateway.auth.audit_topic import MemoryAudits
 from api_gateway.auth.oidc import Verifier
-from api_gateway.auth.teams import Unknown
+from api_gateway.auth.teams import UnknownTeamAction
 from api_gateway.hosts.client import HostAccess
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import Gateway, serving
 from api_gateway.state.projection import Projection
-from api_gateway.validate.reachability import Bounds
+from api_gateway.validate.reachability import ReachLimits
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Concern
@@ -165,8 +165,8 @@ class Harness:
         counted: Concern | None = None,
         tokens: Tokens | None = None,
         enforce: bool = False,
-        bounds: Bounds = Bounds(),  # noqa: B008 - a constant
-        unknown_teams: Unknown = Unknown.ALLOW,
+        bounds: ReachLimits = ReachLimits(),  # noqa: B008 - a constant
+        unknown_teams: UnknownTeamAction = UnknownTeamAction.ALLOW,
         verifier: Verifier | None = None,
         limits: CallLimits = CallLimits(),  # noqa: B008 - a constant
     ) -> AsyncIterator[Client]:

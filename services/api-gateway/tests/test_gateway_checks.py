@@ -18,7 +18,7 @@ def without_city(samples: Any) -> Message:
     files = samples.files()
     booking = files.file[0].message_type[0]
     del booking.field[1]
-    return events_pb2.SchemaRegistered(schema=schemas.pruned(files))
+    return events_pb2.SchemaRegistered(schema=schemas.prune(files))
 
 
 def by_another_time(samples: Any) -> Message:
@@ -43,7 +43,7 @@ def fleet(samples: Any) -> Fleet:
     found = Fleet()
     for record in given(
         events_pb2.ClusterRegistered(cluster=samples.cluster()),
-        events_pb2.SchemaRegistered(schema=schemas.pruned(samples.files())),
+        events_pb2.SchemaRegistered(schema=schemas.prune(samples.files())),
         events_pb2.StreamRegistered(stream=samples.stream()),
     ):
         found.apply(record)

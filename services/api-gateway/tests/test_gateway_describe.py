@@ -56,7 +56,7 @@ def test_comments_that_are_too_long_are_left_out_and_the_schema_is_not(samples: 
         place = len(own.message_type[0].field) - 1
         own.source_code_info.location.add(path=[4, 0, 2, place], leading_comments="x" * 5_000)
 
-    kept = schemas.pruned(files)
+    kept = schemas.prune(files)
 
     assert kept.files.ByteSize() < schemas.MAX_COMMENTS
     assert "shop.Booking" in kept.messages

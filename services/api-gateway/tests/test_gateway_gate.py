@@ -316,7 +316,7 @@ async def test_what_is_audited_while_kafka_is_away_is_written_later_and_the_olde
     for number in range(3):
         audit.tell(audit_pb2.CallAudited(method=str(number)))
     writing = asyncio.create_task(audit.run())
-    await audit.written(30)
+    await audit.flush(30)
     writing.cancel()
     written: list[Any] = [record.message async for record in away.log.replay()]
 

@@ -15,7 +15,7 @@ from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2
 from tests.sensitiveworld import asked, two_streams
 
 from api_gateway.auth.destination_ownership import Ownership
-from api_gateway.auth.unjudged_destinations import Unjudged
+from api_gateway.auth.unjudged_destinations import UnjudgedDestinations
 from chassis.errors import ApiError
 from chassis.metrics import Metrics
 from daggerspec.destination import parse
@@ -183,12 +183,12 @@ class Log:
 def test_places_that_a_dagger_has_left_are_no_entries() -> None:
     """As a gateway that only observes has them, where nobody has judged what is written to."""
     log = Log()
-    unjudged = Unjudged(log.fleet)
+    unjudged = UnjudgedDestinations(log.fleet)
     most = 0
     for number in range(2_000):
         log.revise(number)
         place = parse(f"influx://db:8086/b/place-{number}")
-        assert [dagger.name for dagger, _ in unjudged.like(place)] == ["one"]
+        assert [dagger.name for dagger, _ in unjudged.find_overlaps(place)] == ["one"]
         sizes = cast(Mapping[str, Any], vars(unjudged))
         most = max(most, *(len(sizes[name]) for name in ("_exact", "_prefixes", "_written")))
 

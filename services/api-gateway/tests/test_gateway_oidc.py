@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2
 
 from access import Principal
-from api_gateway.auth.oidc import Provider, Refused, Verifier, fetching
+from api_gateway.auth.oidc import OidcProvider, TokenRejected, Verifier, build_fetch
 from chassis.egress.addresses import EgressRules
 from chassis.errors import ApiError
 from eventlog import Draft
@@ -31,7 +31,7 @@ from eventlog.memory import MemoryLog
 pb = gateway_pb2
 META = events_pb2.RequestMeta(actor="root")
 ISSUER = "https://login.example"
-PROVIDER = Provider(ISSUER, "daggers")
+PROVIDER = OidcProvider(ISSUER, "daggers")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RSA = rsa.generate_private_key(65537, 2048)
 OTHER = rsa.generate_private_key(65537, 2048)
@@ -128,7 +128,7 @@ async def test_a_token_may_be_meant_for_any_client_of_this_platform(site: Site, 
     names = [(await verifier.principal(signed(aud=aud))).name for aud in ("daggers", "daggers-pages")]
 
     assert names == ["user:ada"] * 2
-    with pytest.raises(Refused):
+    with pytest.raises(TokenRejected):
         await verifier.principal(signed(aud="somebody-else"))
 
 
@@ -177,7 +177,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_what_the_provider_did_not_say_names_nobody(verifier: Verifier, attack: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(TokenRejected) as caught:
         await verifier.principal(ATTACKS[attack])
 
     assert "ada" not in str(caught.value)
@@ -187,7 +187,7 @@ async def test_a_token_of_10_mb_is_refused_at_once_and_asks_for_no_key(
     verifier: Verifier, site: Site
 ) -> None:
     token = signed(padding="x" * 10_000_000)
-    with pytest.raises(Refused):
+    with pytest.raises(TokenRejected):
         await verifier.principal(token)
 
     assert site.asked == 0
@@ -221,7 +221,7 @@ async def test_a_new_key_is_found_by_its_first_token_and_an_old_one_is_forgotten
     clock.now += timedelta(seconds=31)
 
     assert (await verifier.principal(signed("ec"))).name == "user:ada"
-    with pytest.raises(Refused):
+    with pytest.raises(TokenRejected):
         await verifier.principal(signed())
 
 
@@ -230,7 +230,7 @@ async def test_tokens_of_made_up_keys_do_not_make_us_ask_the_provider_each_time(
 ) -> None:
     await verifier.principal(signed())
     for number in range(50):
-        with pytest.raises(Refused):
+        with pytest.raises(TokenRejected):
             await verifier.principal(jwt.encode(claims(), OTHER, "RS256", {"kid": f"made-up-{number}"}))
 
     assert site.asked == 2
@@ -248,7 +248,7 @@ async def test_while_the_provider_is_away_the_keys_that_are_known_stay_good(
 
 async def test_a_discovery_document_of_another_issuer_brings_no_keys(verifier: Verifier, site: Site) -> None:
     site.issuer = "https://evil.example"
-    with pytest.raises(Refused):
+    with pytest.raises(TokenRejected):
         await verifier.principal(signed())
 
 
@@ -260,10 +260,10 @@ async def test_of_a_provider_with_one_key_a_token_need_not_name_it(site: Site, c
 
 
 async def test_an_address_counts_once_the_provider_says_that_it_is_verified(site: Site, clock: Clock) -> None:
-    verifier = Verifier(Provider(ISSUER, "daggers", "email"), site.fetch, clock)
-    with pytest.raises(Refused):
+    verifier = Verifier(OidcProvider(ISSUER, "daggers", "email"), site.fetch, clock)
+    with pytest.raises(TokenRejected):
         await verifier.principal(signed(email="root@example.org"))
-    with pytest.raises(Refused):
+    with pytest.raises(TokenRejected):
         await verifier.principal(signed(email="root@example.org", email_verified="true"))
     found = await verifier.principal(signed(email="ada@example.org", email_verified=True))
 
@@ -337,8 +337,8 @@ async def test_a_provider_that_names_keys_inside_leads_nowhere(keys: str) -> Non
 
     async with listening(discovery) as port, listening(inside) as other:
         issuer = f"http://127.0.0.1:{port}"
-        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, EgressRules()))
-        with pytest.raises(Refused):
+        verifier = Verifier(OidcProvider(issuer, "daggers"), build_fetch(issuer, EgressRules()))
+        with pytest.raises(TokenRejected):
             await verifier.principal(signed(iss=issuer))
 
     assert asked == []

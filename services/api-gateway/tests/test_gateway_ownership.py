@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from tests.tenants import META, World, world
 
-from api_gateway.validate.reachability import Bounds
+from api_gateway.validate.reachability import ReachLimits
 from chassis.egress.addresses import EgressRules
 from chassis.errors import ApiError
 from daggerspec.defaults import filled
@@ -18,7 +18,7 @@ from daggerspec.defaults import filled
 pb = gateway_pb2
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
 INFLUX = "influx://127.0.0.1:8086"
-BOUNDS = Bounds(EgressRules.parse("", "127.0.0.0/8, ::1/128"))
+BOUNDS = ReachLimits(EgressRules.parse("", "127.0.0.0/8, ::1/128"))
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ def test_what_ended_more_than_an_hour_ago_counts_no_more() -> None:
     seconds.add("pricing", 50, now=2000)
     seconds.add("other", 1, now=2000)
 
-    used = [seconds.used("pricing", now) for now in (2000, 4599, 4600, 5600)]
+    used = [seconds.seconds_used("pricing", now) for now in (2000, 4599, 4600, 5600)]
 
     assert used == [110, 110, 50, 0]
-    assert seconds.used("other", 2001) == 1
+    assert seconds.seconds_used("other", 2001) == 1
 
 
 def test_a_team_beyond_its_quota_is_refused_until_there_is_some_again() -> None:

@@ -13,7 +13,7 @@ from tests.contracts.projections import ProjectionContract, asked, content
 
 from api_gateway.state.fold import Fold
 from api_gateway.state.projection import Projection
-from api_gateway.state.rows import change
+from api_gateway.state.rows import build_change
 from eventlog import Draft, LogDamaged
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -48,7 +48,7 @@ async def test_a_gateway_follows_into_its_database_what_a_rebuild_gives(
     followed = content(projection)
     async for record in log.replay():
         fold.apply(record)
-    projection.write(change(fold, ChangeSet()), before=-1)
+    projection.write(build_change(fold, ChangeSet()), before=-1)
 
     rebuilt = content(projection)
 
@@ -148,7 +148,7 @@ async def test_tables_that_are_lost_while_the_gateway_runs_are_made_anew(
         projector = client.gateway.projector
         async with asyncio.timeout(20):
             while projector.failure:
-                await projector.moved()
+                await projector.wait_for_write()
         listed = await client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=10)
 
     assert lasting(got.dagger) == created.dagger
@@ -187,7 +187,7 @@ async def test_records_gather_for_few_transactions_while_nobody_reads(ready: Any
 
     async def count() -> None:
         while True:
-            await projector.moved()
+            await projector.wait_for_write()
             written[0] += 1
 
     counting, began = asyncio.create_task(count()), time.monotonic()

@@ -21,10 +21,10 @@ from sqlmodel import Session, select
 from tests.contracts.quarantine import QuarantineTopicContract, set_aside
 from tests.proxy import Proxy, port_of
 
-from api_gateway.quarantine.follower import QuarantineFollower, Unread
+from api_gateway.quarantine.follower import QuarantineFollower, TopicUnreadable
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.memory import MemoryQuarantine
-from api_gateway.quarantine.reads import Born, QuarantineReads
+from api_gateway.quarantine.reads import DaggerLife, QuarantineReads
 from api_gateway.quarantine.topic import KafkaQuarantine, TopicReader
 from api_gateway.state.database import Database
 from api_gateway.state.tables import PartitionRow, QuarantineRow
@@ -34,7 +34,7 @@ from kafkaclient import Connection
 
 pb = gateway_pb2
 BIG = 1 << 30
-MINE = Born("mine", 0)
+MINE = DaggerLife("mine", 0)
 NOON = 1_700_000_000_000
 
 
@@ -83,14 +83,14 @@ async def test_a_reader_that_hears_nothing_of_what_is_written_says_so_and_is_ope
         after.cut()
         far = KafkaQuarantine(Connection(f"127.0.0.1:{before.port},127.0.0.1:{after.port}"), name)
         async with asyncio.timeout(60):
-            async with far.opened() as reader:
+            async with far.open_reader() as reader:
                 assert not await reader.read()
                 before.cut()  # who knows the broker by this address asks at the other one never
                 after.open()
                 await near.append(0, b"d", [], b"written")
                 with pytest.raises(KafkaConnectionError):
                     await read_something(reader)
-            async with far.opened() as reader:
+            async with far.open_reader() as reader:
                 read = await reader.read()
 
     assert [message.value for message in read] == [b"written"]
@@ -120,20 +120,20 @@ async def settled(follower: QuarantineFollower) -> int:
     async with asyncio.timeout(60):
         while True:
             try:
-                return await follower.caught_up(20)
-            except Unread:
+                return await follower.wait_until_caught_up(20)
+            except TopicUnreadable:
                 await asyncio.sleep(0.01)
 
 
 async def followed(topic: Any, database: Database) -> None:
     """The index, once it holds what the topic does."""
     async with following(topic, database) as follower:
-        missing = await follower.caught_up(20)
+        missing = await follower.wait_until_caught_up(20)
     assert missing == 0
 
 
 def listed(database: Database, dagger: str = "mine", since: int = 0, limit: int = 1_000) -> list[int]:
-    found, _ = QuarantineReads(database).page(Born(dagger, since), before=None, limit=limit, size=BIG)
+    found, _ = QuarantineReads(database).page(DaggerLife(dagger, since), before=None, limit=limit, size=BIG)
     return [each.record.offset for each in found]
 
 
@@ -244,8 +244,8 @@ class Closing(MemoryQuarantine):
     """A topic whose readers take their time to answer and to close, and answer nobody from then on."""
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Any]:
-        async with super().opened() as reader:
+    async def open_reader(self) -> AsyncIterator[Any]:
+        async with super().open_reader() as reader:
             bounds, closing = reader.bounds, asyncio.Event()
 
             async def slowly() -> Any:
@@ -270,7 +270,7 @@ async def test_who_asks_while_the_topic_is_opened_anew_is_answered(
 
         async def asks(after_s: float) -> int:
             await asyncio.sleep(after_s)
-            return await follower.caught_up(20)
+            return await follower.wait_until_caught_up(20)
 
         missing = await asyncio.gather(*(asks(number / 100) for number in range(100)))
 

@@ -16,7 +16,7 @@ from sqlmodel import Session, select
 
 from api_gateway.quarantine import state
 from api_gateway.quarantine.index import QuarantineIndex
-from api_gateway.quarantine.reads import Born, QuarantineReads
+from api_gateway.quarantine.reads import DaggerLife, QuarantineReads
 from api_gateway.quarantine.topic import Message
 from api_gateway.state.database import Database
 from api_gateway.state.tables import OutcomeRow, QuarantineRow
@@ -26,7 +26,7 @@ NOON = 1_700_000_000_000
 NUMBERS = st.integers(0, 4)
 REASONS = st.sampled_from(["MALFORMED", "SINK_REFUSED"])
 OUTCOMES = st.sampled_from([each for each in telemetry_pb2.QuarantineOutcome.values() if each])
-BORN = Born("orders", 0)
+BORN = DaggerLife("orders", 0)
 
 
 def message(said: Any, offset: int) -> Message:
@@ -153,7 +153,7 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def each_record_is_what_the_model_says(self) -> None:
         listed, _ = QuarantineReads(self.database).page(BORN, before=None, limit=100, size=1 << 30)
-        found = {each.record.id: (each.became.state, each.became.attempts) for each in listed}
+        found = {each.record.id: (each.state.state, each.state.attempts) for each in listed}
 
         assert found == {
             id_: (each.state, each.attempts) for id_, each in model(self.said[: self.read]).items()

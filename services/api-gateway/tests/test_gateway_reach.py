@@ -13,7 +13,7 @@ from tests.samplehosts import Host, serving
 from tests.tenants import FILE, META, World, world
 
 from access import Principal
-from api_gateway.validate.reachability import Bounds, KafkaId, Reach
+from api_gateway.validate.reachability import KafkaId, Reach, ReachLimits
 from chassis.egress.addresses import Address, EgressRules, parse
 from chassis.egress.proxies import Proxies
 from chassis.errors import ApiError
@@ -77,7 +77,7 @@ async def tenants(
     *,
     enforce: bool = True,
     answers: bool = True,
-    bounds: Bounds = Bounds(),  # noqa: B008 - a constant
+    bounds: ReachLimits = ReachLimits(),  # noqa: B008 - a constant
 ) -> AsyncIterator[World]:
     """Two teams on clusters of which two are one Kafka by other addresses, and a host that can tell."""
     host = Host(ids=KAFKA if answers else {})
@@ -97,7 +97,7 @@ async def tenants(
 
 @pytest.fixture
 async def enforcing(harness: Any, samples: Any) -> AsyncIterator[World]:
-    bounds = Bounds(EgressRules.parse("", "192.168.0.0/16"), ("{team}.",))
+    bounds = ReachLimits(EgressRules.parse("", "192.168.0.0/16"), ("{team}.",))
     async with tenants(harness, samples, bounds=bounds) as made:
         yield made
 
@@ -157,7 +157,7 @@ async def test_files_are_written_below_folders_of_the_team_alone(
     harness: Any, samples: Any, refusal: Refused, enforce: bool
 ) -> None:
     """While the gate observes, too: nobody has written files before."""
-    bounds = Bounds(folders=("/data/{team}", "/all"))
+    bounds = ReachLimits(folders=("/data/{team}", "/all"))
     async with tenants(harness, samples, enforce=enforce, bounds=bounds) as made:
         editor = made.bot("editor")
         said = {}
@@ -247,16 +247,16 @@ async def test_an_owner_registers_no_sink_inside_and_an_administrators_is_exempt
 @pytest.mark.parametrize(
     ("answer", "bounds", "reasons"),
     [
-        (["93.184.216.34"], Bounds(), []),
-        (["93.184.216.34", "10.0.0.1"], Bounds(), ["ADDRESS_REFUSED"]),
-        ([], Bounds(), ["ADDRESS_REFUSED"]),
-        ([], Bounds(EgressRules.parse("influx.tenant.example")), []),
-        ([], Bounds(proxies=Proxies({"https": "http://proxy:3128"})), []),
+        (["93.184.216.34"], ReachLimits(), []),
+        (["93.184.216.34", "10.0.0.1"], ReachLimits(), ["ADDRESS_REFUSED"]),
+        ([], ReachLimits(), ["ADDRESS_REFUSED"]),
+        ([], ReachLimits(EgressRules.parse("influx.tenant.example")), []),
+        ([], ReachLimits(proxies=Proxies({"https": "http://proxy:3128"})), []),
     ],
     ids=["public", "one of them private", "not known", "not known, vouched for", "not known, but by a proxy"],
 )
 async def test_a_name_is_judged_by_its_addresses(
-    samples: Any, answer: list[str], bounds: Bounds, reasons: list[str]
+    samples: Any, answer: list[str], bounds: ReachLimits, reasons: list[str]
 ) -> None:
     def resolver(host: str, port: int) -> list[Address]:
         assert (host, port) == ("influx.tenant.example", 443)
@@ -272,7 +272,7 @@ async def test_a_name_is_judged_by_its_addresses(
     asked = filled("mine", own(samples, "https://influx.tenant.example"))
 
     held = [resolve.sink(fleet, "mine", asked, sink) for sink in asked.sinks]
-    judged = await reach.found("spec", "mine", asked, held, Principal("account:a"), cast(Context, None))
+    judged = await reach.check_spec("spec", "mine", asked, held, Principal("account:a"), cast(Context, None))
 
     assert [each.reason for each in judged.wrong] == reasons
     if reasons and not answer:

@@ -13,7 +13,7 @@ from daggers.v1 import gateway_pb2, spec_pb2
 
 from api_gateway.rpc.alert_service import Alerts, AlertService
 from api_gateway.state.fold import Fold
-from api_gateway.state.reader import Reader
+from api_gateway.state.reader import StateReader
 from chassis.errors import ApiError
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
@@ -147,7 +147,7 @@ class Ending:
 async def test_a_state_that_is_not_reached_in_time_is_told_with_what_was_asked_and_is_reached() -> None:
     log, ending, fold = MemoryLog(), cast(Any, Ending()), Fold()
     alerts = Alerts(log)
-    reader = Reader(Follower(log, fold), fold, cast(Any, None))
+    reader = StateReader(Follower(log, fold), fold, cast(Any, None))
     with pytest.raises(ApiError) as read:
         await reader.state(ending, 50)
     with pytest.raises(ApiError) as listed:

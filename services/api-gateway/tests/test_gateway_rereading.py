@@ -34,7 +34,7 @@ def reads(**fields: Any) -> gateway_pb2.PlannedReads:
 
 def told(query: Any, found: gateway_pb2.PlannedReads, **answer: Any) -> gateway_pb2.PlanDaggerResponse:
     made = gateway_pb2.PlanDaggerResponse(recomputed_since=NOON, **answer)
-    reread_plan.tell(made, query, found)
+    reread_plan.set_reads(made, query, found)
     return made
 
 

@@ -18,7 +18,7 @@ F = dp.FieldDescriptorProto
 
 def reasons(files: dp.FileDescriptorSet) -> list[str]:
     with pytest.raises(schemas.Unusable) as caught:
-        schemas.pruned(files)
+        schemas.prune(files)
     return [violation.reason for violation in caught.value.violations]
 
 
@@ -27,7 +27,7 @@ def test_files_without_messages_services_and_source_are_left_out(samples: Any) -
     files.file.add(name="shop/api.proto", package="shop", syntax="proto3").service.add(name="Api")
     files.file[0].service.add(name="Api2")
 
-    schema = schemas.pruned(files)
+    schema = schemas.prune(files)
 
     kept = schema.files.file
     assert (
@@ -49,7 +49,7 @@ def test_files_are_put_in_the_order_of_their_imports(samples: Any) -> None:
     )
     files.file.add(name="b.proto", package="b", syntax="proto3").message_type.add(name="B")
 
-    assert [file.name for file in schemas.pruned(files).files.file] == ["b.proto", "a.proto"]
+    assert [file.name for file in schemas.prune(files).files.file] == ["b.proto", "a.proto"]
 
 
 def test_the_well_known_types_are_ours_whatever_the_user_brings(samples: Any) -> None:
@@ -59,7 +59,7 @@ def test_the_well_known_types_are_ours_whatever_the_user_brings(samples: Any) ->
     )
     forged.message_type.add(name="Timestamp")
 
-    schema = schemas.pruned(files)
+    schema = schemas.prune(files)
 
     assert schema.files.file[0].SerializeToString() == timestamp_pb2.DESCRIPTOR.serialized_pb
 
@@ -68,7 +68,7 @@ def test_a_missing_import_is_named(samples: Any) -> None:
     files = samples.files()
     files.file[0].dependency.append("shop/common.proto")
     with pytest.raises(schemas.Unusable) as caught:
-        schemas.pruned(files)
+        schemas.prune(files)
 
     assert [violation.description for violation in caught.value.violations] == [
         "shop/booking.proto imports shop/common.proto, which is not among the files"
@@ -122,7 +122,7 @@ def test_files_that_cannot_be_registered_are_refused(
 
 def breaks(samples: Any, change: Callable[[dp.FileDescriptorProto], None]) -> list[str]:
     """What is said when the registered file is changed so."""
-    old = schemas.pruned(samples.files())
+    old = schemas.prune(samples.files())
     fleet = Fleet()
     for record in given(events_pb2.SchemaRegistered(schema=old)):
         fleet.apply(record)
@@ -275,6 +275,6 @@ def nameless_files() -> bytes:
 def test_a_descriptor_bomb_is_refused_before_it_is_built(bomb: Callable[[], bytes], reason: str) -> None:
     files = dp.FileDescriptorSet.FromString(bomb())
     with pytest.raises(schemas.Unusable) as refused:
-        schemas.pruned(files)
+        schemas.prune(files)
 
     assert [violation.reason for violation in refused.value.violations] == [reason]

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
-from api_gateway.validate.reachability import Bounds
+from api_gateway.validate.reachability import ReachLimits
 from chassis.egress.addresses import EgressRules
 from chassis.errors import ApiError
 
@@ -73,7 +73,7 @@ class World:
 @asynccontextmanager
 async def begun(harness: Any, samples: Any, *, enforce: bool) -> AsyncIterator[World]:
     # Names that no resolver knows: an administrator vouches for them.
-    bounds = Bounds(EgressRules.parse("mine,warehouse,kafka"))
+    bounds = ReachLimits(EgressRules.parse("mine,warehouse,kafka"))
     async with harness.running(tokens=lambda: FILE, enforce=enforce, bounds=bounds) as client:
         root = Caller(client.channel, ROOT)
         bots = {}

@@ -17,7 +17,7 @@ from sqlmodel import Session, select
 
 from api_gateway.state.fold import Fold
 from api_gateway.state.projection import Projection
-from api_gateway.state.rows import change
+from api_gateway.state.rows import build_change
 from api_gateway.state.tables import TABLES
 from eventlog import LogPosition, read_record
 from eventlog.memory import MemoryLog
@@ -152,7 +152,7 @@ async def followed(log: MemoryLog, url: str, cuts: Sequence[int], horizon: Horiz
     for cut in (*cuts, await log.end()):
         projection = Projection(url)
         held = projection.snapshot()
-        fold = Fold(horizon) if held is None else Fold.restored(held, horizon)
+        fold = Fold(horizon) if held is None else Fold.restore(held, horizon)
         seen = projection.prepare()
         since = before = fold.position.sequence
         changes = ChangeSet(everything=held is None, since=seen.sequence)
@@ -165,7 +165,7 @@ async def followed(log: MemoryLog, url: str, cuts: Sequence[int], horizon: Horiz
                     assert fold.position == seen
         taken = fold.take_changes()
         taken.everything, taken.since = changes.everything, changes.since
-        assert projection.write(change(fold, taken), before=-1 if held is None else seen.sequence)
+        assert projection.write(build_change(fold, taken), before=-1 if held is None else seen.sequence)
         projection.close()
         assert before <= seen.sequence
 
@@ -197,7 +197,7 @@ def test_a_snapshot_at_any_sequence_and_the_tail_are_the_full_replay(
         asyncio.run(followed(log, tail, sorted(cuts), horizon))
         projection = Projection(whole)
         projection.prepare()
-        projection.write(change(fold, ChangeSet()), before=-1)
+        projection.write(build_change(fold, ChangeSet()), before=-1)
         projection.close()
         found, expected = content(tail), content(whole)
 

@@ -25,15 +25,15 @@ def fleet(samples: Any) -> Fleet:
     for record in given(
         events_pb2.ClusterRegistered(cluster=samples.cluster()),
         events_pb2.ClusterRegistered(cluster=bare),
-        events_pb2.SchemaRegistered(schema=schemas.pruned(samples.files())),
+        events_pb2.SchemaRegistered(schema=schemas.prune(samples.files())),
         events_pb2.StreamRegistered(stream=samples.stream()),
     ):
         found.apply(record)
     return found
 
 
-async def judge(name: str, spec: Spec, fleet: Fleet) -> spec_check.Judged:
-    return await spec_check.judge("spec", name, filled(name, spec), fleet, Checks(), now=NOW)
+async def judge(name: str, spec: Spec, fleet: Fleet) -> spec_check.SpecValidation:
+    return await spec_check.validate("spec", name, filled(name, spec), fleet, Checks(), now=NOW)
 
 
 PROTOBUF = spec_pb2.KafkaSink.FORMAT_PROTOBUF

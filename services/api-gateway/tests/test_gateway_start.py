@@ -77,7 +77,7 @@ async def everything(client: Any) -> Any:
 async def test_a_start_reads_only_the_last_records_again(
     harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch, said: list[Any]
 ) -> None:
-    monkeypatch.setattr("api_gateway.state.fold._EVERY", 2)
+    monkeypatch.setattr("api_gateway.state.fold._ANCHOR_EVERY", 2)
     log, _ = await filled(harness, samples)
     async with harness.running(log) as client:
         again = await everything(client)
@@ -170,10 +170,10 @@ async def test_what_was_made_of_a_record_is_told_however_long_ago(
 
     def beginning(projection: Projection) -> tuple[Fold, LogPosition]:
         held = projection.snapshot()
-        return Fold(short) if held is None else Fold.restored(held, short), projection.prepare()
+        return Fold(short) if held is None else Fold.restore(held, short), projection.prepare()
 
     monkeypatch.setattr("api_gateway.server.begin", beginning)
-    monkeypatch.setattr("api_gateway.state.fold._EVERY", 2)
+    monkeypatch.setattr("api_gateway.state.fold._ANCHOR_EVERY", 2)
     log = Counted()
     async with harness.running(log) as client:
         await samples.fill(client)

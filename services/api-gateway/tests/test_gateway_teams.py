@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import access_pb2, events_pb2
 from daggers.v1 import gateway_pb2 as pb
 
-from api_gateway.auth.teams import Unknown
+from api_gateway.auth.teams import UnknownTeamAction
 
 NAME = "completed_bookings"
 
@@ -28,7 +28,7 @@ async def test_an_unknown_team_is_refused_with_the_one_that_was_meant(
     harness: Any, samples: Any, refusal: Any
 ) -> None:
     spec = samples.spec()
-    async with harness.running(unknown_teams=Unknown.REFUSE) as client:
+    async with harness.running(unknown_teams=UnknownTeamAction.REFUSE) as client:
         await samples.fill(client)
         team = access_pb2.Team(name=spec.team)
         await client.access.RegisterTeam(pb.RegisterTeamRequest(team=team), timeout=30)
@@ -51,7 +51,7 @@ async def test_a_stack_of_ones_own_makes_the_team_once_and_only_for_what_is_writ
     harness: Any, samples: Any
 ) -> None:
     spec = samples.spec()
-    async with harness.running(unknown_teams=Unknown.MAKE) as client:
+    async with harness.running(unknown_teams=UnknownTeamAction.MAKE) as client:
         await samples.fill(client)
         await applied(client, spec, validate_only=True)
         before = await teams_made(client)
@@ -69,7 +69,7 @@ async def test_a_dagger_of_a_team_that_can_have_no_such_name_is_made_and_the_tea
 ) -> None:
     spec = samples.spec()
     spec.team = name
-    async with harness.running(unknown_teams=Unknown.MAKE) as client:
+    async with harness.running(unknown_teams=UnknownTeamAction.MAKE) as client:
         await samples.fill(client)
         answer = await applied(client, spec)
         made = await teams_made(client)
@@ -77,9 +77,9 @@ async def test_a_dagger_of_a_team_that_can_have_no_such_name_is_made_and_the_tea
     assert (answer.dagger.spec.team, made) == (name, [])
 
 
-@pytest.mark.parametrize("unknown", [Unknown.ALLOW, Unknown.REFUSE])
+@pytest.mark.parametrize("unknown", [UnknownTeamAction.ALLOW, UnknownTeamAction.REFUSE])
 async def test_what_a_dagger_is_already_is_not_judged_again(
-    harness: Any, samples: Any, unknown: Unknown
+    harness: Any, samples: Any, unknown: UnknownTeamAction
 ) -> None:
     log = None
     async with harness.running() as client:

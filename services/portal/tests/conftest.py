@@ -15,9 +15,9 @@ import pytest
 from services.portal.tests.portals import INDEX, WITHIN_S, Answers, Portal, Upstream
 
 from chassis.connections import PER_ADDRESS
-from portal.entry import Ways
+from portal.entry import LoginMethod
 from portal.pages import Pages
-from portal.server import Plan, serving
+from portal.server import PortalPlan, serving
 
 
 @pytest.fixture
@@ -65,15 +65,15 @@ def portal(upstream: Upstream, tmp_path: Path, pages: Pages) -> Portal:
 
     @asynccontextmanager
     async def started(
-        ways: Ways | None = None, origin: str = "http://127.0.0.1:1", **further: Any
+        ways: LoginMethod | None = None, origin: str = "http://127.0.0.1:1", **further: Any
     ) -> AsyncIterator[httpx.AsyncClient]:
         certificate = further.pop("certificate", None)
-        plan = Plan(
+        plan = PortalPlan(
             bind="127.0.0.1:0",
             gateway=upstream.address,
             authority=None,
             origin=origin,
-            ways=ways or Ways(),
+            login_method=ways or LoginMethod(),
             sessions=tmp_path / "sessions.sqlite",
             idle_s=further.pop("idle_s", 3600),
             life_s=further.pop("life_s", 7200),

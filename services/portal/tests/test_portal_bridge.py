@@ -15,7 +15,7 @@ from google.rpc import error_details_pb2
 from services.portal.tests.portals import FLOOD_BYTES, WITHIN_S, Portal, Upstream, come_in
 
 from portal.bridge import MAX_BODY
-from portal.entry import Ways
+from portal.entry import LoginMethod
 
 API = "/api/daggers.v1.TestService"
 UNARY = {"content-type": "application/proto"}
@@ -180,7 +180,7 @@ async def test_a_gateway_that_is_away_is_told_as_such(portal: Portal, upstream: 
 async def test_the_gateway_is_shown_the_token_and_nothing_of_the_browsers(
     portal: Portal, upstream: Upstream
 ) -> None:
-    ways = Ways(None, key="k" * 32, token=lambda: "of-the-file")
+    ways = LoginMethod(None, key="k" * 32, token=lambda: "of-the-file")
     async with portal(ways) as client:
         await come_in(client, "k" * 32)
         await client.post(f"{API}/Echo", content=b"", headers={**UNARY, "authorization": "Bearer mine"})
@@ -190,7 +190,7 @@ async def test_the_gateway_is_shown_the_token_and_nothing_of_the_browsers(
 
 
 async def test_a_session_that_ends_ends_its_streams(portal: Portal, upstream: Upstream) -> None:
-    ways = Ways(None, key="k" * 32)
+    ways = LoginMethod(None, key="k" * 32)
     async with portal(ways, look_s=0.05) as client:
         await come_in(client, "k" * 32)
         async with client.stream("POST", f"{API}/Wait", content=envelope(b""), headers=STREAM) as answer:

@@ -11,7 +11,7 @@ import pytest
 from services.portal.tests.portals import Portal, come_in, ticket
 
 from chassis import tickets
-from portal.entry import Ways
+from portal.entry import LoginMethod
 from portal.pages import NOT_BUILT, Pages
 
 KEY = "k" * 32
@@ -101,7 +101,10 @@ async def test_pages_that_are_not_built_say_so(portal: Portal, pages: Pages) -> 
 async def test_another_sites_page_writes_nothing(
     portal: Portal, headers: dict[str, str], status: int
 ) -> None:
-    async with portal(Ways(None, key=KEY)) as same, httpx.AsyncClient(base_url=same.base_url) as client:
+    async with (
+        portal(LoginMethod(None, key=KEY)) as same,
+        httpx.AsyncClient(base_url=same.base_url) as client,
+    ):
         answer = await client.post("/auth/logout", headers=headers)
 
     assert answer.status_code == status
@@ -124,14 +127,14 @@ async def test_a_name_that_somebody_leads_here_is_refused(portal: Portal) -> Non
 
 
 async def test_a_portal_by_https_only_says_so(portal: Portal) -> None:
-    async with portal(Ways(secure=True), origin="https://portal.example") as client:
+    async with portal(LoginMethod(secure=True), origin="https://portal.example") as client:
         answer = await client.get("/", headers={"host": "portal.example"})
 
     assert answer.headers["strict-transport-security"].startswith("max-age=")
 
 
 async def test_who_does_not_show_the_key_sees_nothing_of_the_gateway(portal: Portal) -> None:
-    async with portal(Ways(None, key=KEY, token=lambda: "t")) as client:
+    async with portal(LoginMethod(None, key=KEY, token=lambda: "t")) as client:
         call = {"url": "/api/daggers.v1.TestService/Echo", "headers": {"content-type": "application/proto"}}
         before = await client.post(**call)
         wrong = await client.get("/auth/key", params={"key": KEY[1:] + "x"})
@@ -155,7 +158,7 @@ async def test_who_does_not_show_the_key_sees_nothing_of_the_gateway(portal: Por
 
 async def test_an_address_lets_in_once_whoever_finds_it_later(portal: Portal) -> None:
     address = {"key": ticket(KEY)}
-    async with portal(Ways(None, key=KEY)) as client:
+    async with portal(LoginMethod(None, key=KEY)) as client:
         first = await client.get("/auth/key", params=address)
         client.cookies.clear()
         again = await client.get("/auth/key", params=address)
@@ -174,7 +177,7 @@ async def test_a_ticket_that_is_not_good_lets_nobody_in(portal: Portal, how: str
         "changed": f"9{ticket(KEY)}",
         "no ticket": "\ud800".encode("utf-8", "replace").decode() + KEY,
     }[how]
-    async with portal(Ways(None, key=KEY)) as client:
+    async with portal(LoginMethod(None, key=KEY)) as client:
         answer = await client.get("/auth/key", params={"key": shown})
 
     assert (answer.status_code, bool(answer.cookies)) == (403, False)
@@ -183,7 +186,7 @@ async def test_a_ticket_that_is_not_good_lets_nobody_in(portal: Portal, how: str
 async def test_a_cookie_that_came_to_another_port_is_nobodys_there(portal: Portal) -> None:
     """Browsers send cookies to every port of a machine; what pages keep of their origin goes to no other."""
     call = {"url": "/api/daggers.v1.TestService/Echo", "headers": {"content-type": "application/proto"}}
-    async with portal(Ways(None, key=KEY, token=lambda: "t")) as client:
+    async with portal(LoginMethod(None, key=KEY, token=lambda: "t")) as client:
         await come_in(client, KEY)
         inside = await client.post(**call)
         del client.headers["x-daggers-call"]
@@ -197,7 +200,7 @@ async def test_a_cookie_that_came_to_another_port_is_nobodys_there(portal: Porta
 
 
 async def test_who_comes_in_again_has_another_session(portal: Portal) -> None:
-    async with portal(Ways(None, key=KEY)) as client:
+    async with portal(LoginMethod(None, key=KEY)) as client:
         cookies = []
         for _ in range(2):
             await come_in(client, KEY)

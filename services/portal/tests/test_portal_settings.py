@@ -35,7 +35,8 @@ def test_what_does_not_fit_is_refused(told: dict[str, str], said: str) -> None:
 
 def test_cookies_of_two_portals_of_one_machine_differ(tmp_path: Path) -> None:
     one, other = (
-        read(PortalSettings(bind=f"127.0.0.1:{port}", state_dir=tmp_path)).ways.cookie for port in (81, 82)
+        read(PortalSettings(bind=f"127.0.0.1:{port}", state_dir=tmp_path)).login_method.cookie
+        for port in (81, 82)
     )
 
     assert one != other
@@ -49,8 +50,8 @@ def test_a_portal_by_https_has_a_cookie_that_no_other_host_can_set(tmp_path: Pat
         state_dir=tmp_path,
     )
 
-    ways = read(told).ways
-    assert (ways.cookie, ways.secure, ways.asked) == ("__Host-daggers", True, "provider")
+    ways = read(told).login_method
+    assert (ways.cookie, ways.secure, ways.required) == ("__Host-daggers", True, "provider")
 
 
 def test_what_no_file_of_ours_sets_an_operator_can_set(

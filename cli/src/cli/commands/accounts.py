@@ -24,7 +24,7 @@ FLAGS = {"name": "NAME", "team": "--team", "description": "--for", "lifetime": "
 
 
 class TeamRole(StrEnum):
-    """What somebody may do in a team."""
+    """Role of a service account in its team."""
 
     VIEWER = "viewer"
     EDITOR = "editor"
@@ -93,7 +93,7 @@ def revoke(session: Session, name: AccountName, yes: Yes = False, dry_run: DryRu
         session,
         "RevokeServiceAccount",
         gateway_pb2.RevokeServiceAccountRequest(name=name),
-        what="service account",
+        kind="service account",
         name=name,
         yes=yes,
         dry_run=dry_run,
@@ -117,7 +117,7 @@ def _print(
     session: Session,
     answer: gateway_pb2.CreateServiceAccountResponse | gateway_pb2.RotateServiceAccountResponse,
 ) -> None:
-    """The token alone on stdout, so that it can be written to a file; what else there is to say beside it."""
+    """Print the token alone on stdout, so that it can be written to a file, and a note on stderr."""
     document = to_json(answer.account) | {"token": answer.token, "sequence": answer.sequence}
     session.out.show(document, lambda out: out.line(answer.token))
     session.out.note("this token is shown once, and kept nowhere: `daggers account rotate` makes another")

@@ -1,4 +1,4 @@
-"""`daggers alerts`: what is wrong with daggers, and who was told of it."""
+"""`daggers alerts`: open alerts of daggers, and their notifications."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -11,7 +11,7 @@ from chassis.durations import format_measure
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
-from cli.framework.watch_resumption import by_sequence, resumed
+from cli.framework.watch_resumption import by_sequence, resume
 from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 from daggerclient.times import iso
@@ -32,9 +32,9 @@ def list_alerts(
 ) -> None:
     """List the open alerts, by dagger."""
     with session.connect(FLAGS) as gateway:
-        shown = list(listed(gateway, name, resolved=resolved))
-    documents = [to_json(alert) for alert in shown]
-    session.out.show(documents, lambda _: table(session.out, shown, resolved=resolved))
+        selected = list(find_alerts(gateway, name, resolved=resolved))
+    documents = [to_json(alert) for alert in selected]
+    session.out.show(documents, lambda _: table(session.out, selected, resolved=resolved))
 
 
 @command(alerts, "watch", example="daggers alerts watch completed_bookings")
@@ -48,11 +48,11 @@ def watch(
 ) -> None:
     """Show alerts as they fire, notify and resolve, open ones first. Run until Ctrl-C."""
     with session.connect(FLAGS) as gateway:
-        session.out.stream(watched(gateway, name, since), line, to_json)
+        session.out.stream(watch_alerts(gateway, name, since), line, to_json)
 
 
-def table(out: Printer, shown: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
-    """Print alerts; with when they were over, if those are among them."""
+def table(out: Printer, selected: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
+    """Print alerts as a table; with the time when each was over, where resolved ones are among them."""
     columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "TOLD")
     rows = [
         (
@@ -60,61 +60,61 @@ def table(out: Printer, shown: Sequence[gateway_pb2.Alert], *, resolved: bool) -
             condition(alert),
             _second(alert.since),
             *((_second(alert.until) if alert.HasField("until") else "open",) if resolved else ()),
-            what(alert) + ("" if alert.HasField("until") or not alert.next else f"; next: {alert.next}"),
-            told(alert),
+            summary(alert) + ("" if alert.HasField("until") or not alert.next else f"; next: {alert.next}"),
+            deliveries(alert),
         )
-        for alert in shown
+        for alert in selected
     ]
     out.table(columns, rows, empty="no alert has fired" if resolved else "no alert is open")
 
 
 def condition(alert: gateway_pb2.Alert) -> str:
-    """What is wrong, in a word."""
+    """Name the condition of an alert in a word."""
     return alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
 
 
-def what(alert: gateway_pb2.Alert) -> str:
-    """What is wrong, and what would be right; or why it is over."""
+def summary(alert: gateway_pb2.Alert) -> str:
+    """Describe the problem and its limit, or the resolution of an alert that is over."""
     if alert.HasField("until"):
         return f"{alert.resolution}; it was: {alert.summary}"
     limit = f" (limit {format_measure(alert.limit, alert.unit)})" if alert.HasField("limit") else ""
     return f"{alert.summary}{limit}"
 
 
-def told(alert: gateway_pb2.Alert) -> str:
-    """How far each receiver has been told."""
-    return ", ".join(map(_told, alert.deliveries)) or "nobody"
+def deliveries(alert: gateway_pb2.Alert) -> str:
+    """Describe the deliveries of an alert to its receivers."""
+    return ", ".join(map(_delivery, alert.deliveries)) or "nobody"
 
 
 def sentence(alert: gateway_pb2.Alert) -> str:
-    """An open alert, beside its dagger."""
-    return f"{condition(alert)} since {_second(alert.since)}: {what(alert)}; told: {told(alert)}"
+    """Format an open alert as a sentence on its dagger's page."""
+    return f"{condition(alert)} since {_second(alert.since)}: {summary(alert)}; told: {deliveries(alert)}"
 
 
 def line(alert: gateway_pb2.Alert) -> str:
-    """An alert on a line, as it is now."""
+    """Format an alert as a line."""
     over = alert.HasField("until")
     when = _second(alert.until if over else alert.since)
     turn = "RESOLVED" if over else "OPEN"
     return (
         f"{alert.sequence:>6}  {when}  {alert.dagger:<24}  {condition(alert):<15}  {turn:<8}"
-        f"  {what(alert)}; told: {told(alert)}"
+        f"  {summary(alert)}; told: {deliveries(alert)}"
     )
 
 
-def watched(gateway: Gateway, name: str, since: int | None) -> Iterator[gateway_pb2.Alert]:
-    """Alerts as they change behind a sequence, for ever; without one those that are open come first."""
+def watch_alerts(gateway: Gateway, name: str, since: int | None) -> Iterator[gateway_pb2.Alert]:
+    """Yield alerts as they change after a sequence, without end; without a sequence open ones come first."""
 
     def steps(after: int | None) -> Iterator[gateway_pb2.WatchAlertsResponse]:
         request = gateway_pb2.WatchAlertsRequest(dagger=name, since_sequence=after)
         return gateway.stream(gateway.alerts.WatchAlerts, request, deadline_s=None)
 
-    for step in resumed(steps, since, by_sequence):
+    for step in resume(steps, since, by_sequence):
         if step.HasField("alert"):  # other steps only tell how far the watch is
             yield step.alert
 
 
-def _told(delivery: gateway_pb2.AlertDelivery) -> str:
+def _delivery(delivery: gateway_pb2.AlertDelivery) -> str:
     if delivery.state == State.STATE_SENT:
         return delivery.receiver
     if delivery.state == State.STATE_FAILED:
@@ -126,8 +126,8 @@ def _second(time: Timestamp) -> str:
     return iso(Timestamp(seconds=time.seconds))
 
 
-def listed(gateway: Gateway, name: str, *, resolved: bool = False) -> Iterator[gateway_pb2.Alert]:
-    """The alerts of a dagger that are open; with `resolved` also those that are over."""
+def find_alerts(gateway: Gateway, name: str, *, resolved: bool = False) -> Iterator[gateway_pb2.Alert]:
+    """Yield the open alerts of a dagger; with `resolved` also those that are over."""
     request = gateway_pb2.ListAlertsRequest(dagger=name, include_resolved=resolved)
     for page in gateway.pages(gateway.alerts.ListAlerts, request):
         yield from page.alerts

@@ -6,9 +6,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from cli.commands.planned_edit import AcceptLoss, Edit, applied
+from cli.commands.planned_edit import AcceptLoss, Edit, apply_planned
 from cli.errors import CliError, RefusedError
-from cli.files.dagger_file import parsed, read_file, validate_file, with_place
+from cli.files.dagger_file import parse_file, read_file, validate_file, with_place
 from cli.framework.arguments import TIMEOUT_S, File, FileFlag, Timeout, Wait, one_file
 from cli.framework.deletion import Yes
 from cli.framework.group import group
@@ -50,10 +50,10 @@ def apply(
             if len(files) > 1:
                 # nothing half-done: all of the file is accepted, or none of it
                 _each(files, str(path), lambda one: gateway.apply(one.name, one.spec, validate_only=True))
-            act = partial(applied, session, gateway, message=message, loses=accept_loss, yes=yes)
+            act = partial(apply_planned, session, gateway, message=message, loses=accept_loss, yes=yes)
             done = _each(files, str(path), lambda one: act(Edit(one.name, one.spec)))
         except RefusedError as refusal:
-            _explained(session, refusal, text, str(path))
+            _explain(session, refusal, text, str(path))
             raise
         documents = []
         for one in done:
@@ -94,7 +94,7 @@ def plan(
                     files, str(path), lambda one: (one.name, gateway.plan(one.name, one.spec, try_sinks=True))
                 )
             except RefusedError as refusal:
-                _explained(session, refusal, text, str(path))
+                _explain(session, refusal, text, str(path))
                 raise
     except CliError as error:
         error.exit_code = 1 if detailed_exitcode else error.exit_code
@@ -111,21 +111,21 @@ def plan(
 
 
 def _read(session: Session, text: str, path: str) -> Sequence[DaggerFile]:
-    """The daggers of a file. Raises: CliError with all that is wrong with it."""
-    files, errors = parsed(text, path)
-    if errors:  # what the gateway would say of the rest is told with them
+    """Parse the daggers of a file. Raises: CliError with all its problems."""
+    files, errors = parse_file(text, path)
+    if errors:  # with the gateway's findings about the rest of the file
         validate_file(session, text, path).check()
     return files
 
 
-def _explained(session: Session, refusal: RefusedError, text: str, path: str) -> None:
-    """Raises: CliError for what is wrong with a file, with the warnings, and the end of each place."""
+def _explain(session: Session, refusal: RefusedError, text: str, path: str) -> None:
+    """Validate the file again after a refusal, for warnings and places. Raises: CliError."""
     if refusal.reason == "INVALID_FIELDS":
         validate_file(session, text, path).check()
 
 
 def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:
-    """Act on each document; what is refused is told of all of them, with which one and where."""
+    """Act on each document; raise the refusals of all of them at once, each with its document and place."""
     done, refused = [], []
     for file in files:
         try:

@@ -1,4 +1,4 @@
-"""`daggers audit`: who was refused, who read what tenants' records say, who failed to log in."""
+"""`daggers audit`: refused calls, reads of tenants' records, failed logins."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ FLAGS = {"team": "--team", "principal": "--principal", "kinds": "--kind"}
 
 
 class Kind(StrEnum):
-    """What a record is about."""
+    """Kinds of audit records."""
 
     REFUSED = "refused"
     UNAUTHENTICATED = "unauthenticated"
@@ -66,20 +66,20 @@ def audit(
     if until:
         request.until.FromDatetime(instant("--until", until, now))
     with session.connect(FLAGS) as gateway:
-        shown = list(islice(listed(gateway, request), limit))
-    session.out.show([record_document(record) for record in shown], lambda _: table(session.out, shown))
+        records = list(islice(find_records(gateway, request), limit))
+    session.out.show([record_document(record) for record in records], lambda _: table(session.out, records))
 
 
-def listed(
+def find_records(
     gateway: Gateway, request: gateway_pb2.ListAuditRecordsRequest
 ) -> Iterator[gateway_pb2.AuditRecord]:
-    """Records of the audit, newest first."""
+    """Yield records of the audit, newest first."""
     for page in gateway.pages(gateway.audit.ListAuditRecords, request):
         yield from page.records
 
 
-def table(out: Printer, shown: Sequence[gateway_pb2.AuditRecord]) -> None:
-    """Print records."""
+def table(out: Printer, records: Sequence[gateway_pb2.AuditRecord]) -> None:
+    """Print records as a table."""
     rows = [
         (
             iso(record.time)[:19] + "Z",
@@ -87,17 +87,17 @@ def table(out: Printer, shown: Sequence[gateway_pb2.AuditRecord]) -> None:
             audit_kind(record.call),
             record.call.method.rpartition("/")[2],
             record.call.subject or "-",
-            what(record),
+            outcome(record),
         )
-        for record in shown
+        for record in records
     ]
     out.table(
         ("TIME", "PRINCIPAL", "KIND", "CALL", "ABOUT", "WHAT"), rows, empty="the audit has no such record"
     )
 
 
-def what(record: gateway_pb2.AuditRecord) -> str:
-    """Why a call was refused, or what was read of what is sensitive."""
+def outcome(record: gateway_pb2.AuditRecord) -> str:
+    """Describe why a call was refused, or which sensitive fields it read."""
     call = record.call
     times = f" ({call.calls} calls)" if call.calls > 1 else ""
     if not call.allowed:

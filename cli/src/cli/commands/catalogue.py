@@ -109,7 +109,7 @@ def list_clusters(session: Session) -> None:
 
 
 def _use(use: gateway_pb2.ClusterUse | None) -> tuple[str, str]:
-    """Drivers that run, and for how many more there is room."""
+    """Format the number of running drivers, and of those there is room for."""
     if use is None:
         return "-", "-"
     return str(use.drivers), str(use.room) if use.HasField("room") else "-"
@@ -134,7 +134,7 @@ def delete_cluster(
 ) -> None:
     """Delete a cluster. Refused while a stream or a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteClusterRequest(name=name)
-    delete(session, "DeleteCluster", request, what="cluster", name=name, yes=yes, dry_run=dry_run)
+    delete(session, "DeleteCluster", request, kind="cluster", name=name, yes=yes, dry_run=dry_run)
 
 
 @command(schemas, "register", example="daggers schema register examples/schemas/booking.proto -I protos")
@@ -207,11 +207,11 @@ def delete_schema(
 ) -> None:
     """Delete a registered message. Refused while a stream or a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteSchemaRequest(message=message)
-    delete(session, "DeleteSchema", request, what="message", name=message, yes=yes, dry_run=dry_run)
+    delete(session, "DeleteSchema", request, kind="message", name=message, yes=yes, dry_run=dry_run)
 
 
 def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:
-    """The flag that fills each field of the request."""
+    """Map fields of the request to the flags that fill them."""
     kafka, base = cluster.kafka, "cluster.kafka"
     return {
         "cluster": "--kafka, --spark-master, --influx-url",

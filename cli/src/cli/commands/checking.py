@@ -50,7 +50,7 @@ def validate(session: Session, file: File = None, flag: FileFlag = None) -> None
     )
     if examined.unchecked:
         session.out.note(UNCHECKED.format(examined.unchecked))
-    _end(session, valid=valid, errors=len(examined.errors), what=str(path))
+    _end(session, valid=valid, errors=len(examined.errors), subject=str(path))
     if examined.unreached:
         session.out.note("the gateway does not answer, so the rest was not checked")
 
@@ -87,7 +87,7 @@ def check_sql(
 
     session.out.show(document, text)
     errors = sum(finding["severity"] == "error" for finding in document["findings"])
-    _end(session, valid=document["valid"], errors=errors, what="the query")
+    _end(session, valid=document["valid"], errors=errors, subject="the query")
 
 
 @command(sql, "functions", example="daggers sql functions S2Id")
@@ -99,7 +99,7 @@ def functions(
     from cli.output import sql_functions  # the dialect's imports take longer than all other commands'
 
     if not name:
-        listed = sql_functions.listed()
+        listed = sql_functions.documents()
         rows = [(function["usage"], function["about"]) for function in listed]
         session.out.show(listed, lambda out: out.table(("FUNCTION", "GIVES"), rows, empty=""))
     else:
@@ -113,9 +113,9 @@ def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, 
     session.out.table(("COLUMN", "ROLE", "KEY", "TYPE"), rows, empty="")
 
 
-def _end(session: Session, *, valid: bool, errors: int, what: str) -> None:
-    """Say how it went, on stderr, and end with the exit code. Raises: typer.Exit."""
+def _end(session: Session, *, valid: bool, errors: int, subject: str) -> None:
+    """Print the result on stderr, and end with its exit code. Raises: typer.Exit."""
     if not valid:
-        session.out.note(f"{amount(errors)} with {what}")
+        session.out.note(f"{amount(errors)} with {subject}")
         raise typer.Exit(REFUSED)
-    session.out.note(f"{what} can run")
+    session.out.note(f"{subject} can run")

@@ -27,9 +27,9 @@ FACTS = (
     "not_before", "create_time", "update_time", "create_sequence",
     "creator", "updater",
 )  # fmt: skip
-"""What `get` tells of a dagger as its document does, beside what it says in words."""
+"""Keys of a dagger's document that `get` prints beside its facts in words."""
 LOOK_S = 1.0
-"""How long --watch waits before it looks again."""
+"""Interval of --watch, in seconds."""
 
 app = group()
 
@@ -41,19 +41,19 @@ def get(session: Session, name: Name) -> None:
 
     with session.connect() as gateway:
         dagger = gateway.get(name)
-        fired = list(alerts.listed(gateway, name))
+        fired = list(alerts.find_alerts(gateway, name))
     document = to_json(dagger) | {"alerts": [to_json(alert) for alert in fired]}
 
     def text(_: object) -> None:
-        told = {warning.code for warning in dagger.vitals.warnings}
-        # a reason alone is said better by the warnings of its driver
-        noted = [warning for warning in document["warnings"] if " " in warning or not told]
+        warning_codes = {warning.code for warning in dagger.vitals.warnings}
+        # the driver's warnings explain a bare reason better
+        noted = [warning for warning in document["warnings"] if " " in warning or not warning_codes]
         facts = {key: document[key] for key in FACTS}
         facts |= {f"driver_{key}": value for key, value in (document["driver"] or {}).items()}
         facts |= {f"reference {table}": version for table, version in document["references"].items()}
         rows = [(key.replace("_", " "), "-" if value is None else value) for key, value in facts.items()]
         session.out.table(("", ""), [*vitals.facts(dagger, datetime.now(UTC)), *rows], empty="")
-        if dagger.HasField("last_error") and dagger.last_error.reason not in told:
+        if dagger.HasField("last_error") and dagger.last_error.reason not in warning_codes:
             session.out.line(f"last error: {error_text.sentence(dagger.last_error)}")
         for warning in (*map(vitals.warning, dagger.vitals.warnings), *noted):
             session.out.line(f"warning: {warning}")
@@ -83,19 +83,19 @@ def list_(
     if watch and session.out.json:
         raise MisusedError("--watch is for people: services call WatchVitals and WatchEvents")
     with session.connect({"filter": "--filter"}) as gateway:
-        daggers = _listed(gateway, filter_)
+        daggers = _find_daggers(gateway, filter_)
         documents = [to_json(dagger) for dagger in daggers] if session.out.json else []
         rows = _rows(session, daggers)
         session.out.show(documents, lambda _: _table(session, gateway, filter_, rows))
         while watch:
             time.sleep(LOOK_S)
-            before, rows = rows, _rows(session, _listed(gateway, filter_))
+            before, rows = rows, _rows(session, _find_daggers(gateway, filter_))
             if rows != before:
                 session.out.clear()
                 _table(session, gateway, filter_, rows)
 
 
-def _listed(gateway: Gateway, filter_: str) -> list[gateway_pb2.Dagger]:
+def _find_daggers(gateway: Gateway, filter_: str) -> list[gateway_pb2.Dagger]:
     request = gateway_pb2.ListDaggersRequest(page_size=1000, filter=filter_)
     pages = gateway.pages(gateway.daggers.ListDaggers, request)
     return [dagger for page in pages for dagger in page.daggers]

@@ -1,4 +1,4 @@
-"""`daggers events`: the control topic, in words."""
+"""`daggers events`: the records of the control topic in words."""
 
 import re
 from collections import deque
@@ -13,10 +13,10 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.instants import instant
 from cli.framework.session import Session, command
-from cli.framework.watch_resumption import by_sequence, resumed
+from cli.framework.watch_resumption import by_sequence, resume
 from cli.output.event_text import words
 from cli.output.json_views.answers import to_json
-from cli.output.json_views.events import unpacked
+from cli.output.json_views.events import unpack
 from daggerclient.times import iso
 
 app = group()
@@ -43,24 +43,24 @@ def events(
 
     def wanted(event: gateway_pb2.Event) -> bool:
         recent = earliest is None or event.time.ToDatetime(tzinfo=UTC) >= earliest
-        return recent and actor in ("", asked_by(event))
+        return recent and actor in ("", requester(event))
 
     with session.connect({"name": "NAME"}) as gateway:
-        shown = _events(gateway, name, sequence, wanted, tail, follow=follow)
-        if session.out.stream(shown, _event_line, to_json) == 0:
+        selected = _events(gateway, name, sequence, wanted, tail, follow=follow)
+        if session.out.stream(selected, _event_line, to_json) == 0:
             session.out.note("no event matches")
 
 
 def when(since: str, now: datetime) -> tuple[int, datetime | None]:
-    """What --since says: a sequence, or an instant. Raises: MisusedError."""
+    """Parse --since: a sequence, or an instant. Raises: MisusedError."""
     if re.fullmatch(r"-1|[0-9]{1,18}", since):
         return int(since), None
     return -1, instant("--since", since, now)
 
 
-def asked_by(event: gateway_pb2.Event) -> str:
-    """Who asked for it; nobody for what only happened."""
-    message = unpacked(event.data)
+def requester(event: gateway_pb2.Event) -> str:
+    """Return the principal that requested an event; empty for facts, which nobody requested."""
+    message = unpack(event.data)
     meta = getattr(message, "meta", None)
     return str(getattr(meta, "actor", ""))
 
@@ -74,7 +74,7 @@ def _events(
     *,
     follow: bool,
 ) -> Iterator[gateway_pb2.Event]:
-    """Events after a sequence; a followed stream that breaks is taken up where it was."""
+    """Yield events after a sequence; resume a followed stream where it broke."""
 
     def steps(after: int | None, *, until_end: bool = False) -> Iterator[gateway_pb2.WatchEventsResponse]:
         request = gateway_pb2.WatchEventsRequest(since_sequence=after, name=name, until_end=until_end)
@@ -82,18 +82,18 @@ def _events(
 
     if tail is not None or not follow:
         replayed: Iterator[gateway_pb2.Event] | deque[gateway_pb2.Event]
-        replayed = (event for event in _told(steps(since, until_end=True)) if wanted(event))
+        replayed = (event for event in _events_of(steps(since, until_end=True)) if wanted(event))
         if tail is not None:
             replayed = deque(replayed, maxlen=tail)
         for event in replayed:
             since = event.sequence
             yield event
     if follow:
-        yield from filter(wanted, _told(resumed(steps, since, by_sequence)))
+        yield from filter(wanted, _events_of(resume(steps, since, by_sequence)))
 
 
-def _told(steps: Iterator[gateway_pb2.WatchEventsResponse]) -> Iterator[gateway_pb2.Event]:
-    """The events of a watch; its other steps only tell how far it is."""
+def _events_of(steps: Iterator[gateway_pb2.WatchEventsResponse]) -> Iterator[gateway_pb2.Event]:
+    """Yield the events of a watch; its other steps only tell its position."""
     return (step.event for step in steps if step.HasField("event"))
 
 

@@ -1,4 +1,4 @@
-"""`daggers grant`: who has which role in a team, and which teams may read a stream."""
+"""`daggers grant`: roles in teams, and the teams that may read a stream."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -20,7 +20,7 @@ FLAGS = {"principal": "PRINCIPAL", "team": "--team", "role": "ROLE"}
 
 
 class GrantedRole(StrEnum):
-    """What somebody may do."""
+    """Role that is granted."""
 
     VIEWER = "viewer"
     EDITOR = "editor"
@@ -81,7 +81,7 @@ def stream(
         raise MisusedError("say either --team, --all or --none")
     flags = {"grant.stream": "NAME", "grant.teams": "--team"}
     with session.connect(flags) as gateway:
-        grant = _held(gateway, name)
+        grant = _find_grant(gateway, name)
         grant.restricted, grant.teams[:] = not everybody, team or ()
         request = gateway_pb2.SetStreamGrantRequest(grant=grant)
         answer = gateway.call(gateway.access.SetStreamGrant, request)
@@ -103,7 +103,7 @@ def sensitive(
     if bool(to) == nobody:
         raise MisusedError("say either --to or --none")
     with session.connect({"grant.stream": "NAME", "grant.read_sensitive": "--to"}) as gateway:
-        grant = _held(gateway, name)
+        grant = _find_grant(gateway, name)
         grant.read_sensitive[:] = to or ()
         request = gateway_pb2.SetStreamGrantRequest(grant=grant)
         answer = gateway.call(gateway.access.SetStreamGrant, request)
@@ -113,15 +113,15 @@ def sensitive(
     )
 
 
-def _held(gateway: Gateway, stream: str) -> access_pb2.StreamGrant:
-    """What was said of a stream so far."""
-    held = (grant for grant in gateway.grants() if grant.stream == stream)
-    return next(held, access_pb2.StreamGrant(stream=stream))
+def _find_grant(gateway: Gateway, stream: str) -> access_pb2.StreamGrant:
+    """Return the present grant of a stream; an empty one where there is none."""
+    found = (grant for grant in gateway.grants() if grant.stream == stream)
+    return next(found, access_pb2.StreamGrant(stream=stream))
 
 
 @command(grants, "list", example="daggers grant list")
 def list_grants(session: Session) -> None:
     """List which teams may read which streams; all teams may read a stream that is not listed."""
     with session.connect() as gateway:
-        said = gateway.grants()
-    GRANTS.show_all(session.out, said)
+        granted = gateway.grants()
+    GRANTS.show_all(session.out, granted)

@@ -77,8 +77,8 @@ def init(
     with session.connect() as gateway:
         registered = {stream.name: stream for stream in gateway.streams()}
         if stream not in registered:
-            known = ", ".join(sorted(registered)) or "none yet"
-            raise RefusedError(f"there is no stream {stream}; registered are: {known}", reason="NOT_FOUND")
+            names = ", ".join(sorted(registered)) or "none yet"
+            raise RefusedError(f"there is no stream {stream}; registered are: {names}", reason="NOT_FOUND")
         schema = gateway.schema(registered[stream].message)
     name = name or (f"{stream}_forwarded" if forward else f"{stream}_per_minute")
     fields = columns(schema, registered[stream].message)
@@ -102,7 +102,7 @@ def init(
 def draft(
     stream: spec_pb2.Stream, fields: list[FieldType], name: str, team: str, *, forward: bool = False
 ) -> str:
-    """The text of a dagger file over a stream whose message has these fields."""
+    """Build a dagger file over a stream whose message has these fields."""
     return TEMPLATE.format(
         message=stream.message,
         columns=", ".join(field.name for field in fields),
@@ -134,7 +134,7 @@ def _counts(fields: list[FieldType], name: str) -> str:
 
 
 def columns(schema: spec_pb2.Schema, message: str) -> list[FieldType]:
-    """The top-level fields of a message."""
+    """Return the top-level fields of a message."""
     for file in schema.files.file:
         prefix = f"{file.package}." if file.package else ""
         for kind in file.message_type:

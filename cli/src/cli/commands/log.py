@@ -72,7 +72,7 @@ def export(
         session.out.note(f"{report.records} records of {topic} are written")
         return
     _check_absent(file)
-    with _written(file) as out:
+    with _open_durable(file) as out:
         report = _wait(_export(_connection(session, kafka), topic, out))
     findings = _warn(session, report)
     document = {"file": str(file), "topic": topic, **_document(report), "findings": findings}
@@ -94,19 +94,19 @@ def verify(
     wrong: list[str] = []
     if file is not None:
         head, report = _read(file)
-        what, topic = str(file), head.topic
+        subject, topic = str(file), head.topic
     else:
         address = _connection(session, kafka)
         wrong, report = _wait(_look(address, topic))
-        what = f"topic {topic}"
-    findings = [{"code": "NOT_KEPT", "message": f"{what}: {detail}"} for detail in wrong]
+        subject = f"topic {topic}"
+    findings = [{"code": "NOT_KEPT", "message": f"{subject}: {detail}"} for detail in wrong]
     findings += _gaps(report)
     if findings:
         raise RefusedError(
-            f"{what} is not a whole log", reason="LOG_DAMAGED", findings=findings, detail=_document(report)
+            f"{subject} is not a whole log", reason="LOG_DAMAGED", findings=findings, detail=_document(report)
         )
     document = {"topic": topic, **_document(report), "findings": _warn(session, report)}
-    session.out.done(document, f"{what} is whole: {report.records} records")
+    session.out.done(document, f"{subject} is whole: {report.records} records")
 
 
 @command(log, "restore", example="daggers log restore control.jsonl --dry-run")
@@ -178,11 +178,11 @@ def clean(
     """
     _read(file)
     if session.out.is_standard_output(cleaned) and not dry_run:
-        session.out.note(f"{len(_cleaned(file, sys.stdout))} records were removed")
+        session.out.note(f"{len(_clean(file, sys.stdout))} records were removed")
         return
     _check_absent(cleaned)
-    with nullcontext() if dry_run else _written(cleaned) as out:
-        removed = _cleaned(file, out)
+    with nullcontext() if dry_run else _open_durable(cleaned) as out:
+        removed = _clean(file, out)
     findings = [{"code": "FORGED_NAME", "message": record["message"]} for record in removed[:SHOWN]]
     print_findings(session.out.messages, findings)
     document = {"file": str(file), "cleaned": str(cleaned), "removed": removed, "dry_run": dry_run}
@@ -190,8 +190,8 @@ def clean(
     session.out.done(document, f"{len(removed)} records {verb}")
 
 
-def _cleaned(file: Path, out: TextIO | None) -> list[dict[str, Any]]:
-    """Write the file without forged records, or nothing where there is no `out`; answers these records."""
+def _clean(file: Path, out: TextIO | None) -> list[dict[str, Any]]:
+    """Write the file without forged records, or nothing where `out` is None; return these records."""
     removed: list[dict[str, Any]] = []
     with file.open(encoding="utf-8", errors="replace") as lines:
         head, entries = read(lines)
@@ -210,14 +210,14 @@ def _cleaned(file: Path, out: TextIO | None) -> list[dict[str, Any]]:
 
 
 def _check_absent(file: Path) -> None:
-    """Raises: RefusedError where a file that is to be made is there already."""
+    """Check that a file to be created does not exist. Raises: RefusedError."""
     if file.exists():
         raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
 
 
 @contextmanager
-def _written(file: Path) -> Iterator[TextIO]:
-    """A file that is there, whole and durable, once the block has ended well. Raises: RefusedError."""
+def _open_durable(file: Path) -> Iterator[TextIO]:
+    """Open a file that appears, whole and durable, once the block has ended well. Raises: RefusedError."""
     try:
         with _part_of(file) as part:
             with part.open("w", encoding="utf-8") as out:
@@ -234,7 +234,7 @@ def _written(file: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def _part_of(file: Path) -> Iterator[Path]:
-    """An empty file beside the one to be made, removed at the end. Raises: OSError; RefusedError."""
+    """Create an empty file beside the final one, and remove it at the end. Raises: OSError; RefusedError."""
     part = file.with_name(f"{file.name}.part")
     try:
         part.touch(exist_ok=False)
@@ -272,7 +272,7 @@ async def _look(address: Connection, topic: str) -> tuple[list[str], LogReport]:
 
 
 def _read(file: Path) -> tuple[Head, LogReport]:
-    """The whole file, once. Raises: RefusedError when it is not what was exported."""
+    """Read the whole file once. Raises: RefusedError where it is not as exported."""
     report = LogReport()
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
@@ -292,7 +292,9 @@ def _entries(file: Path) -> Iterator[ExportEntry]:
 
 
 def _connection(session: Session, kafka: str | None) -> Connection:
-    """The Kafka that is named, with DAGGERS_KAFKA_… as its login; else the local stack's, which has none."""
+    """Return the connection to `kafka`, with the login of DAGGERS_KAFKA_…; else to the local stack's, without
+    one.
+    """
     return read_settings(KafkaLogin).at(kafka) if kafka else Connection(session.kafka())
 
 
@@ -323,7 +325,7 @@ def _gaps(report: LogReport) -> list[dict[str, Any]]:
 
 
 def _warn(session: Session, report: LogReport) -> list[dict[str, Any]]:
-    """What does no harm to the whole, said on stderr and answered."""
+    """Print findings that do not damage the log as warnings on stderr, and return them."""
     findings = _gaps(report) + [
         {
             "code": "UNREADABLE",

@@ -46,13 +46,13 @@ def login(
     address = session.address()
     trusted = _provider(session, address, issuer, client_id)
     flow = device if by_device or not _has_browser() else loopback
-    kept = flow.login(trusted, session.out.steps, session.out.note)
-    with _gateway(session, address, kept) as gateway:
+    new_login = flow.login(trusted, session.out.steps, session.out.note)
+    with _gateway(session, address, new_login) as gateway:
         answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
-    session.logins.keep(address, kept)
+    session.logins.keep(address, new_login)
     if session.settings.token_file:
         session.out.warn("DAGGERS_TOKEN_FILE is set, and goes before this login")
-    more = {"gateway": address, "issuer": kept.issuer, "renews": bool(kept.refresh_token)}
+    more = {"gateway": address, "issuer": new_login.issuer, "renews": bool(new_login.refresh_token)}
     session.out.done(to_json(answer) | more, f"logged in at {address} as {sentence(answer)}")
 
 
@@ -61,40 +61,43 @@ def logout(session: Session) -> None:
     """Tell the provider that the session is over."""
     address, logins = session.address(), session.logins
     try:
-        kept = logins.read(address)
-    except RefusedError:  # what cannot be read is removed all the same
-        kept = None
+        old_login = logins.read(address)
+    except RefusedError:  # a login that cannot be read is removed nevertheless
+        old_login = None
     forgotten = logins.forget(address)
-    told = False
-    if kept is not None:
+    is_revoked = False
+    if old_login is not None:
         try:
-            told = provider.revoked(kept)
+            is_revoked = provider.revoked(old_login)
         except (RefusedError, UnreachableError, provider.ProviderError) as error:
             session.out.warn(f"the provider could not be told: {error.message}")
-    said = f"logged out of {address}" if forgotten else f"there was no login at {address}"
-    session.out.done({"gateway": address, "logged_out": forgotten, "provider_told": told}, said)
+    sentence_ = f"logged out of {address}" if forgotten else f"there was no login at {address}"
+    session.out.done({"gateway": address, "logged_out": forgotten, "provider_told": is_revoked}, sentence_)
 
 
 def _provider(session: Session, address: str, issuer: str, client_id: str) -> provider.Provider:
-    """Where to log in: as the flags say, else the gateway, else the environment. Raises: CliError."""
+    """Return the provider to log in at: that of the flags, else the gateway's, else the environment's.
+
+    Raises: CliError.
+    """
     errors = UsageErrors()
     if bool(issuer) != bool(client_id):
         errors.add("--client-id" if issuer else "--issuer", "is missing: the two go together")
     errors.refuse()
     if issuer:
-        return provider.discovered(issuer, client_id)
-    told = _told(session, address)
-    issuer = told.get("oidc_issuer") or session.settings.oidc_issuer or ""
-    client_id = told.get("oidc_client_id") or session.settings.oidc_client_id or ""
+        return provider.discover(issuer, client_id)
+    metadata = _read_metadata(session, address)
+    issuer = metadata.get("oidc_issuer") or session.settings.oidc_issuer or ""
+    client_id = metadata.get("oidc_client_id") or session.settings.oidc_client_id or ""
     if not issuer or not client_id:
         text = f"the gateway at {address} names no provider: --issuer and --client-id name one, or"
         todo = "DAGGERS_TOKEN_FILE a file with a token"
         raise RefusedError(f"{text} {todo}", reason="NO_PROVIDER")
-    return provider.discovered(issuer, client_id, told.get("oidc_scope", ""))
+    return provider.discover(issuer, client_id, metadata.get("oidc_scope", ""))
 
 
-def _told(session: Session, address: str) -> dict[str, str]:
-    """What the gateway says to who shows no token. Raises: CliError."""
+def _read_metadata(session: Session, address: str) -> dict[str, str]:
+    """Return the metadata with which the gateway refuses a call without a token. Raises: CliError."""
     with _gateway(session, address, None) as gateway:
         try:
             gateway.ask(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
@@ -107,9 +110,9 @@ def _told(session: Session, address: str) -> dict[str, str]:
     raise RefusedError(text, reason="NO_LOGIN")
 
 
-def _gateway(session: Session, address: str, kept: Login | None) -> Gateway:
-    """The gateway as who logged in, or as nobody."""
-    token = None if kept is None else lambda: kept.id_token
+def _gateway(session: Session, address: str, login_: Login | None) -> Gateway:
+    """Build a client of the gateway for a login, or without a token."""
+    token = None if login_ is None else lambda: login_.id_token
     return Gateway(address, ca_file=session.settings.ca_file, token=token, warn=session.out.warn)
 
 

@@ -12,7 +12,7 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.instants import instant
 from cli.framework.session import Session, command
-from cli.framework.watch_resumption import resumed
+from cli.framework.watch_resumption import resume
 from cli.output.json_views.answers import to_json
 from cli.output.vitals import complaint
 
@@ -63,26 +63,26 @@ def logs(
         request.since.FromDatetime(instant("--since", since, datetime.now(UTC)))
     with session.connect(FLAGS) as gateway:
         if follow:
-            session.out.stream(_followed(session, gateway, request), str, str)
+            session.out.stream(_follow(session, gateway, request), str, str)
             return
         last = list(gateway.stream(gateway.daggers.ReadLog, request, deadline_s=LOG_S))
     newest = [line for step in last for line in step.lines]
-    warned = [to_json(said) for said in last[0].warnings]
+    warned = [to_json(warning) for warning in last[0].warnings]
     _explain(session, last[0])
     document = {"name": name, "log": last[0].path, "warnings": warned, "lines": newest}
     session.out.show(document, lambda out: out.lines(newest))
 
 
 def _explain(session: Session, step: gateway_pb2.ReadLogResponse) -> None:
-    """Say what is wrong with the dagger before what its driver says; what to do about it is to read this."""
-    for said in step.warnings:
-        session.out.note(complaint(said))
+    """Print the dagger's warnings before its log: its reader looks for their cause."""
+    for warning in step.warnings:
+        session.out.note(complaint(warning))
 
 
-def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRequest) -> Iterator[str]:
-    """The lines of a log as they are written; one that breaks is taken up where it was.
+def _follow(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRequest) -> Iterator[str]:
+    """Yield the lines of a log as they are written; resume where the stream broke.
 
-    Where the next driver's begin, and that the dagger is deleted, stands on stderr.
+    Notes on stderr tell where the next driver's lines begin, and that the dagger was deleted.
     """
 
     def steps(position: str | None) -> Iterator[gateway_pb2.ReadLogResponse]:
@@ -90,7 +90,7 @@ def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRe
         return gateway.stream(gateway.daggers.ReadLog, request, deadline_s=None)
 
     path = ""
-    for step in resumed(steps, None, lambda step: step.position):
+    for step in resume(steps, None, lambda step: step.position):
         _explain(session, step)
         request.create_sequence = step.create_sequence
         if step.gap:

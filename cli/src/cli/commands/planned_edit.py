@@ -1,4 +1,4 @@
-"""An edit is planned, said, and done as it was planned: from a dagger file, or from an earlier version."""
+"""Plan an edit, print the plan, and apply it as it was planned: from a dagger file, or an earlier version."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,29 +17,31 @@ AcceptLoss = Annotated[
     typer.Option("--accept-loss", help="Apply even if rows or windows are lost; `daggers plan` shows which."),
 ]
 PLANS = 5
-"""So often an edit is planned whose dagger others change meanwhile."""
+"""Most attempts to plan an edit of a dagger that others change meanwhile."""
 OVERTAKEN = ("ABORTED", "ALREADY_EXISTS")
 """Codes of a request for a version that a dagger no longer has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a dagger is to be."""
+    """An edit of a dagger: its new specification."""
 
     name: str
     spec: spec_pb2.DaggerSpec
     source: str = plan_text.FILE
-    """Where that is from, in words."""
+    """Source of the specification in words."""
     question: str = ""
-    """What is asked on a terminal in any case; empty: only about what is lost."""
+    """Question to ask on a terminal in any case; empty: ask only where something is lost."""
 
 
-def applied(
+def apply_planned(
     session: Session, gateway: Gateway, edit: Edit, *, message: str, loses: bool, yes: bool
 ) -> gateway_pb2.ApplyDaggerResponse:
-    """Do what was planned and said; `loses`: also when something is lost. Raises: CliError."""
+    """Apply an edit as it was planned and printed; `loses`: also where something is lost.
+    Raises: CliError.
+    """
     for _ in range(PLANS):
-        plan = _planned(gateway, edit)
+        plan = _plan(gateway, edit)
         if plan is None:
             return gateway.apply(edit.name, edit.spec, message=message)
         if plan.action == gateway_pb2.ApplyDaggerResponse.ACTION_UPDATED:
@@ -48,15 +50,15 @@ def applied(
         _ask(session, edit, plan, loses=loses, yes=yes)
         try:
             return gateway.apply(edit.name, edit.spec, expected_version=plan.version, message=message)
-        except RefusedError as refusal:  # somebody else was first: what it does now is another plan
+        except RefusedError as refusal:  # another edit was first: plan again
             if refusal.detail.get("code") not in OVERTAKEN:
                 raise
             overtaken = refusal
     raise overtaken
 
 
-def _planned(gateway: Gateway, edit: Edit) -> gateway_pb2.PlanDaggerResponse | None:
-    """What an edit would do; None where the gateway is too old to say."""
+def _plan(gateway: Gateway, edit: Edit) -> gateway_pb2.PlanDaggerResponse | None:
+    """Plan an edit; return None where the gateway is too old to plan. Raises: CliError."""
     try:
         return gateway.plan(edit.name, edit.spec)
     except RefusedError as refusal:
@@ -68,8 +70,9 @@ def _planned(gateway: Gateway, edit: Edit) -> gateway_pb2.PlanDaggerResponse | N
 def _ask(
     session: Session, edit: Edit, plan: gateway_pb2.PlanDaggerResponse, *, loses: bool, yes: bool
 ) -> None:
-    """Ask, where somebody can answer. Raises: RefusedError when the answer is no, and where nobody can answer
-    for what is lost.
+    """Ask for confirmation on a terminal.
+
+    Raises: RefusedError where the answer is no, and where something is lost without a terminal to ask on.
     """
     asked_for = plan.losses and not loses
     if asked_for and not asks(session):

@@ -16,17 +16,17 @@ from cli.framework.group import group
 from cli.framework.instants import instant, span
 from cli.framework.session import Session, command
 from cli.output import preview_text
-from cli.output.preview_text import Shown
+from cli.output.preview_text import PreviewText
 from daggerclient.daggerfile.parse import DaggerFile
 from daggerspec.limits import PREVIEW_ROWS
 
 PREVIEW_S = 600.0
-"""How long a call may take: others may come first."""
+"""Longest time of a call, in seconds: others may be in front of it."""
 TABLE = "data_stream"
 ROWS = 30
 RANGES = ("--last", "--last-records", "--from", "--live")
 OWN_TEAM = "preview"
-"""Of who is in no team: whoever is not asked for one."""
+"""Team of callers without one, who may preview in any."""
 app = group()
 
 
@@ -109,31 +109,31 @@ def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], 
         for document in preview_text.documents(steps):
             session.out.document(document)
         return
-    shown = Shown()
+    text = PreviewText()
     for step in steps:
-        if (said := shown.take(step)) and session.out.terminal:
-            session.out.note(said)
-    for warning in shown.warnings:
+        if (progress := text.take(step)) and session.out.terminal:
+            session.out.note(progress)
+    for warning in text.warnings:
         session.out.note(f"warning: {warning}")
     if chart:
         from cli.output.sparkline import Series, table  # what draws takes long to load
 
-        series = Series.collect(shown.newest())
+        series = Series.collect(text.newest())
         session.out.drawing(table("preview", series, len(series)))
     else:
-        session.out.table(shown.head(), shown.cells(), empty="no rows")
-    for line in shown.summary():
+        session.out.table(text.head(), text.cells(), empty="no rows")
+    for line in text.summary():
         session.out.note(line)
 
 
 def _of_query(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> tuple[DaggerFile, str]:
-    """What a query is, which has no file. Raises: CliError."""
+    """Build the dagger of a query, which has no file. Raises: CliError."""
     text = sys.stdin.read() if sql == "-" else sql
     return DaggerFile("", _spec(gateway, text, streams, team)), ""
 
 
 def _spec(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> spec_pb2.DaggerSpec:
-    """What a query alone says. Raises: CliError."""
+    """Build the specification of a query. Raises: CliError."""
     if not streams:
         raise MisusedError("--stream is missing: it says what the query reads")
     spec = spec_pb2.DaggerSpec(sql=sql, team=team or _own_team(gateway))
@@ -146,7 +146,7 @@ def _spec(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> spec
 
 
 def _own_team(gateway: Gateway) -> str:
-    """The first team that the caller has a role in."""
+    """Return the first team that the caller has a role in."""
     answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
     return next((role.team for role in answer.roles if role.team), OWN_TEAM)
 
@@ -154,23 +154,23 @@ def _own_team(gateway: Gateway) -> str:
 def _range(
     last: str, last_records: int | None, begin: str, end: str, live: str
 ) -> gateway_pb2.PreviewRange | None:
-    """What is read; None: what the gateway takes. Raises: MisusedError."""
-    given = [name for name, said in zip(RANGES, (last, last_records, begin, live), strict=True) if said]
+    """Build the range to read; None: the gateway's default. Raises: MisusedError."""
+    given = [name for name, value in zip(RANGES, (last, last_records, begin, live), strict=True) if value]
     if len(given) > 1:
         raise MisusedError(f"{' and '.join(given)}: name one of them")
     if end and not begin:
         raise MisusedError("--to needs --from")
-    asked = gateway_pb2.PreviewRange()
+    range_ = gateway_pb2.PreviewRange()
     now = datetime.now(UTC)
     if last:
-        asked.last.FromTimedelta(span("--last", last))
+        range_.last.FromTimedelta(span("--last", last))
     elif live:
-        asked.live.FromTimedelta(span("--live", live))
+        range_.live.FromTimedelta(span("--live", live))
     elif last_records:
-        asked.last_records = last_records
+        range_.last_records = last_records
     elif begin:
-        getattr(asked.between, "from").FromDatetime(instant("--from", begin, now))
-        asked.between.to.FromDatetime(instant("--to", end, now) if end else now)
+        getattr(range_.between, "from").FromDatetime(instant("--from", begin, now))
+        range_.between.to.FromDatetime(instant("--to", end, now) if end else now)
     else:
         return None
-    return asked
+    return range_

@@ -1,4 +1,4 @@
-"""`daggers quarantine`: records that were set aside, and what becomes of them."""
+"""`daggers quarantine`: list, replay and discard quarantined records."""
 
 import uuid
 from enum import StrEnum
@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.commands.quarantine_replay import NOTHING_CHOSEN, edit, tell_forecast, tell_outcome, waited
+from cli.commands.quarantine_replay import NOTHING_CHOSEN, edit, tell_forecast, tell_outcome, wait_for_replay
 from cli.commands.quarantine_selection import (
     Ids,
     Reasons,
@@ -51,8 +51,8 @@ _ID_SHOWN: Final = 12
 WAIT_S: Final = 600.0
 
 
-class Chosen(StrEnum):
-    """Which states are listed."""
+class StateFilter(StrEnum):
+    """States by which records are listed."""
 
     OPEN = "open"
     ALL = "all"
@@ -98,17 +98,17 @@ def list_quarantined(
     since: Since = None,
     until: Until = None,
     state: Annotated[
-        Chosen, typer.Option(help="Only records in this state; open: without a final outcome.")
-    ] = (Chosen.OPEN),
+        StateFilter, typer.Option(help="Only records in this state; open: without a final outcome.")
+    ] = (StateFilter.OPEN),
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
 ) -> None:
     """List the newest quarantined records of a dagger, newest first, with what could be decoded."""
     request = gateway_pb2.ListQuarantinedRequest(
         dagger=name, page_size=limit, selection=selection(ids, reason, sink, stage, since, until)
     )
-    if state == Chosen.ALL:
+    if state == StateFilter.ALL:
         request.all_states = True
-    elif state != Chosen.OPEN:
+    elif state != StateFilter.OPEN:
         value = state.value.replace("-", "_").upper()
         request.states.append(gateway_pb2.QuarantineState.Value(f"QUARANTINE_STATE_{value}"))
     with session.connect(_FLAGS) as gateway:
@@ -132,7 +132,7 @@ def list_quarantined(
         lambda out: out.table(
             ("ID", "RECORD", "REASON", "STATE", "DETAIL", "DECODED PREFIX"),
             cells,
-            empty="nothing was set aside" if state == Chosen.ALL else f"nothing is {state.value}",
+            empty="nothing was set aside" if state == StateFilter.ALL else f"nothing is {state.value}",
         ),
     )
 
@@ -152,7 +152,7 @@ def show(
 
     def text(out: Printer) -> None:
         record, status = answer.record, answer.status
-        said = [
+        rows = [
             ("id", record.id),
             ("set aside", f"{iso(record.time)}, expires {iso(status.expire_time)}"),
             ("record", views.place(record)),
@@ -162,7 +162,7 @@ def show(
             ("outcome", f"{status.reason} {status.detail}".strip()),
             ("holds", answer.decoded or answer.undecodable),
         ]
-        out.lines(f"{key:<10} {value}" for key, value in said if value)
+        out.lines(f"{key:<10} {value}" for key, value in rows if value)
 
     session.out.show(document, text)
 
@@ -226,17 +226,17 @@ def replay(
                 return
             agreed(session, f"Replay {views.count_text(expected.records)} of {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
-        asked = gateway.call(gateway.quarantine.ReplayQuarantined, request)
-        if not asked.records:
-            tell_forecast(session, asked)
+        requested = gateway.call(gateway.quarantine.ReplayQuarantined, request)
+        if not requested.records:
+            tell_forecast(session, requested)
             return
         if not wait:
-            document = to_json(asked)
-            records = views.count_text(asked.records)
-            told = f"replaying {records} of {name}: `daggers events {name}` tells how it ends"
-            session.out.done(document, told)
+            document = to_json(requested)
+            records = views.count_text(requested.records)
+            sentence = f"replaying {records} of {name}: `daggers events {name}` tells how it ends"
+            session.out.done(document, sentence)
             return
-        ended = waited(session, gateway, name, asked, timeout)
+        ended = wait_for_replay(session, gateway, name, requested, timeout)
     tell_outcome(session, name, ended)
 
 
@@ -258,9 +258,9 @@ def allow(
     with session.connect(_FLAGS) as gateway:
         answer = gateway.call(gateway.quarantine.AllowRefusals, request)
     document = {"until": iso(answer.until), "sequence": answer.sequence}
-    told = f"sinks of {name} may refuse as many rows as they like until {iso(answer.until)}"
+    sentence = f"sinks of {name} may refuse as many rows as they like until {iso(answer.until)}"
     session.out.done(
-        document, told if any(request.period.ListFields()) else f"max_refused of {name} holds again"
+        document, sentence if any(request.period.ListFields()) else f"max_refused of {name} holds again"
     )
 
 
@@ -300,5 +300,5 @@ def discard(
             request.validate_only, request.request_id = False, uuid.uuid4().hex
             answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
     document = {"records": answer.records, "sequence": answer.sequence, "dry_run": dry_run}
-    told = f"{views.count_text(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
-    session.out.done(document, told if answer.records else NOTHING_CHOSEN)
+    sentence = f"{views.count_text(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
+    session.out.done(document, sentence if answer.records else NOTHING_CHOSEN)

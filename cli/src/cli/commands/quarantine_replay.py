@@ -1,4 +1,4 @@
-"""A replay as a person sees it: what is written in place of a record, what is expected, what became of it."""
+"""Replays for people: edits, forecasts and outcomes."""
 
 import base64
 import json
@@ -24,40 +24,48 @@ _UNFORESEEN: Final = (
 
 
 def edit(gateway: Gateway, name: str, id_: str, file: Path) -> gateway_pb2.QuarantineEdit:
-    """What a file says in place of a record: the document of `show`, edited, JSON of what it holds, or its
+    """Read the edit of a record from a file: the edited document of `show`, JSON of its new content, or its
     bytes.
 
-    Raises: MisusedError for a file that cannot be read, or says nothing new.
+    Raises: MisusedError for a file that cannot be read, or changes nothing.
     """
     try:
         content = file.read_bytes()
     except OSError as error:
         raise MisusedError(f"--with {file} cannot be read: {error.strerror}") from error
-    said = _object(content)
-    if said is None:
+    edited = _object(content)
+    if edited is None:
         return gateway_pb2.QuarantineEdit(id=id_, value=content)
     request = gateway_pb2.GetQuarantinedRequest(dagger=name, id=id_)
-    shown = views.content_document(gateway.call(gateway.quarantine.GetQuarantined, request))
-    if "decoded" in said and "value" in said:  # as it was shown
-        if said["decoded"] == shown["decoded"] and said["value"] != shown["value"] and not shown["sink"]:
-            return gateway_pb2.QuarantineEdit(id=id_, value=_bytes(file, said["value"]))
-        said = said["decoded"]
-    known = shown["decoded"]
-    if shown["sink"] and isinstance(said, dict) and isinstance(known, dict):
-        # Only what is another: what was printed may have fewer digits than what is kept.
-        said = {key: value for key, value in said.items() if key not in known or known[key] != value}
-    if not said or said == known:
+    document = views.content_document(gateway.call(gateway.quarantine.GetQuarantined, request))
+    if "decoded" in edited and "value" in edited:  # the whole document of `show`
+        if (
+            edited["decoded"] == document["decoded"]
+            and edited["value"] != document["value"]
+            and not document["sink"]
+        ):
+            return gateway_pb2.QuarantineEdit(id=id_, value=_bytes(file, edited["value"]))
+        edited = edited["decoded"]
+    content_before = document["decoded"]
+    if document["sink"] and isinstance(edited, dict) and isinstance(content_before, dict):
+        # only changed columns: printed values may have fewer digits than the stored ones
+        edited = {
+            key: value
+            for key, value in edited.items()
+            if key not in content_before or content_before[key] != value
+        }
+    if not edited or edited == content_before:
         raise MisusedError(f"--with {file} says nothing other than what record {id_} holds")
-    return gateway_pb2.QuarantineEdit(id=id_, decoded=json.dumps(said, ensure_ascii=False))
+    return gateway_pb2.QuarantineEdit(id=id_, decoded=json.dumps(edited, ensure_ascii=False))
 
 
 def _object(content: bytes) -> Any:
-    """A JSON object; None for what is none."""
+    """Parse a JSON object; return None for anything else."""
     try:
-        said = json.loads(content)
+        value = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _bytes(file: Path, text: Any) -> bytes:
@@ -68,7 +76,7 @@ def _bytes(file: Path, text: Any) -> bytes:
 
 
 def tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedResponse) -> None:
-    """Print what is expected of a replay."""
+    """Print the forecast of a replay."""
     cells = [
         (_outcome(forecast), forecast.records, forecast.reason or "-", forecast.detail or "-")
         for forecast in answer.forecast
@@ -87,56 +95,58 @@ def _outcome(forecast: gateway_pb2.QuarantineForecast) -> str:
     return word.lower().replace("_", "-")
 
 
-def waited(
+def wait_for_replay(
     session: Session,
     gateway: Gateway,
     name: str,
-    asked: gateway_pb2.ReplayQuarantinedResponse,
+    requested: gateway_pb2.ReplayQuarantinedResponse,
     timeout: float,
 ) -> gateway_pb2.GetReplayResponse:
-    """The replay once each record has an outcome, or it was given up.
+    """Wait until each record has an outcome, or the replay was given up; return the replay.
 
-    It goes on whether or not the gateway answers, so silence is waited out, too. Raises: RefusedError, and
-    UnreachableError when nothing answered to the end.
+    It continues whether or not the gateway answers, so an unreachable gateway is waited for. Raises:
+    RefusedError, and UnreachableError where nothing answered until the end.
     """
-    request = gateway_pb2.GetReplayRequest(dagger=name, replay_id=asked.replay_id)
+    request = gateway_pb2.GetReplayRequest(dagger=name, replay_id=requested.replay_id)
     end = time.monotonic() + timeout
-    with session.out.steps.step(f"replaying {views.count_text(asked.records)} of {name}") as report:
+    with session.out.steps.step(f"replaying {views.count_text(requested.records)} of {name}") as report:
         while True:
             late = time.monotonic() >= end
             try:
-                told = gateway.call(gateway.quarantine.GetReplay, request)
+                answer = gateway.call(gateway.quarantine.GetReplay, request)
             except UnreachableError as error:
                 if late:
                     raise
                 report(error.reason)
             else:
-                if told.finished:
-                    return told
-                last = error_text.sentence(told.last_error) if told.HasField("last_error") else ""
-                report(f"{sum(told.outcomes.values())} of {told.records}{last and f': {last}'}")
+                if answer.finished:
+                    return answer
+                last = error_text.sentence(answer.last_error) if answer.HasField("last_error") else ""
+                report(f"{sum(answer.outcomes.values())} of {answer.records}{last and f': {last}'}")
                 if late:
                     raise RefusedError(
                         f"the replay of {name} has not finished in {timeout:.0f} s{last and f' ({last})'}:"
                         f" it goes on, `daggers events {name}` tells of it",
                         reason="NOT_REACHED",
-                        detail=to_json(told),
+                        detail=to_json(answer),
                     )
             time.sleep(_POLL_S)
 
 
-def tell_outcome(session: Session, name: str, told: gateway_pb2.GetReplayResponse) -> None:
-    """Print what became of a replay. Raises: RefusedError unless all was replayed."""
-    replayed = told.outcomes.get("REPLAYED", 0)
+def tell_outcome(session: Session, name: str, answer: gateway_pb2.GetReplayResponse) -> None:
+    """Print the outcomes of a replay. Raises: RefusedError unless all records were replayed."""
+    replayed = answer.outcomes.get("REPLAYED", 0)
     counts = ", ".join(
-        f"{number} {outcome.lower().replace('_', '-')}" for outcome, number in sorted(told.outcomes.items())
+        f"{number} {outcome.lower().replace('_', '-')}" for outcome, number in sorted(answer.outcomes.items())
     )
-    session.out.done(to_json(told), f"{views.count_text(told.records)} of {name}: {counts or 'no outcome'}")
-    if replayed < told.records or told.HasField("error"):
-        left = views.count_text(told.records - replayed)
+    session.out.done(
+        to_json(answer), f"{views.count_text(answer.records)} of {name}: {counts or 'no outcome'}"
+    )
+    if replayed < answer.records or answer.HasField("error"):
+        left = views.count_text(answer.records - replayed)
         why = f"`daggers quarantine list {name}` has those that are open, and `show` says why of each"
-        if told.HasField("error"):
-            why = told.error.detail or told.error.reason
+        if answer.HasField("error"):
+            why = answer.error.detail or answer.error.reason
         error = RefusedError(f"{left} of {name} not replayed: {why}", reason="NOT_ALL_REPLAYED")
         error.answered = True
         raise error

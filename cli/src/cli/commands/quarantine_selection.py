@@ -1,4 +1,4 @@
-"""Which records of the quarantine a command means: the options that all of its commands share."""
+"""Options that select records of the quarantine, for all of its commands."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -45,25 +45,25 @@ def selection(
     since: str | None,
     until: str | None,
 ) -> events_pb2.QuarantineSelection:
-    """The selection that these say. Raises: MisusedError for what is no instant."""
+    """Build the selection of these options. Raises: MisusedError for an invalid instant."""
     now = datetime.now(UTC)
-    made = events_pb2.QuarantineSelection(ids=ids, reasons=reasons, sinks=sinks, stage=stage)
+    selected = events_pb2.QuarantineSelection(ids=ids, reasons=reasons, sinks=sinks, stage=stage)
     if since:
-        made.since.FromDatetime(instant("--since", since, now))
+        selected.since.FromDatetime(instant("--since", since, now))
     if until:
-        made.until.FromDatetime(instant("--until", until, now))
-    return made
+        selected.until.FromDatetime(instant("--until", until, now))
+    return selected
 
 
 def with_whole_ids(
-    gateway: Gateway, dagger: str, made: events_pb2.QuarantineSelection
+    gateway: Gateway, dagger: str, selected: events_pb2.QuarantineSelection
 ) -> events_pb2.QuarantineSelection:
-    """The selection, its ids whole where it says how they begin, as `quarantine list` does.
+    """Complete the ids of a selection that are only prefixes, as `quarantine list` prints them.
 
-    Raises: RefusedError where no record or several have an id that begins so.
+    Raises: RefusedError where no record, or several, have an id with such a prefix.
     """
-    for number, said in enumerate(made.ids):
-        if len(said) < ID_CHARS:
-            request = gateway_pb2.GetQuarantinedRequest(dagger=dagger, id=said)
-            made.ids[number] = gateway.call(gateway.quarantine.GetQuarantined, request).record.id
-    return made
+    for number, id_ in enumerate(selected.ids):
+        if len(id_) < ID_CHARS:
+            request = gateway_pb2.GetQuarantinedRequest(dagger=dagger, id=id_)
+            selected.ids[number] = gateway.call(gateway.quarantine.GetQuarantined, request).record.id
+    return selected

@@ -28,7 +28,7 @@ REFERENCES = Entries(("NAME", "FORMAT", "LOCATION"), _row, "no reference tables 
 
 
 class TableFormat(StrEnum):
-    """How the data stands in the file."""
+    """Formats of a reference table's file."""
 
     JSON = "json"
     CSV = "csv"
@@ -91,4 +91,4 @@ def delete_reference(
 ) -> None:
     """Delete a reference table. Refused while the query of a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteReferenceRequest(name=name)
-    delete(session, "DeleteReference", request, what="reference table", name=name, yes=yes, dry_run=dry_run)
+    delete(session, "DeleteReference", request, kind="reference table", name=name, yes=yes, dry_run=dry_run)

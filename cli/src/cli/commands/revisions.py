@@ -1,11 +1,11 @@
-"""history, diff, rollback: what a dagger was asked to be."""
+"""history, diff, rollback: the revisions of a dagger."""
 
 from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.commands.planned_edit import AcceptLoss, Edit, applied
+from cli.commands.planned_edit import AcceptLoss, Edit, apply_planned
 from cli.errors import RefusedError
 from cli.framework.arguments import TIMEOUT_S, Name, Timeout, Wait
 from cli.framework.deletion import Yes
@@ -23,7 +23,7 @@ from daggerspec import changes
 
 NAMED = {"name": "NAME"}
 SHOWN = 60
-"""So many characters of a value are shown in a list."""
+"""Most characters of a value in a list."""
 Version = Annotated[int, typer.Argument(min=1, help="Version to compare, as `daggers history` lists it.")]
 
 app = group()
@@ -37,7 +37,7 @@ def history(
 ) -> None:
     """Show who made each, when, what changed, and why."""
     with session.connect(NAMED) as gateway:
-        shown = [revision for _, revision in zip(range(limit), gateway.revisions(name), strict=False)]
+        revisions = [revision for _, revision in zip(range(limit), gateway.revisions(name), strict=False)]
     rows = [
         (
             revision.version,
@@ -46,10 +46,10 @@ def history(
             _words(revision),
             printable(revision.message),
         )
-        for revision in shown
+        for revision in revisions
     ]
     session.out.show(
-        [to_json(revision) for revision in shown],
+        [to_json(revision) for revision in revisions],
         lambda out: out.table(("VERSION", "TIME", "WHO", "WHAT", "WHY"), rows, empty="no revisions"),
     )
 
@@ -108,7 +108,7 @@ def rollback(
         old = in_force(gateway, name, to)
         why = message or f"rollback to version {to}"
         edit = Edit(name, old.spec, f"version {old.version}", f"Roll {name} back to version {to}?")
-        done = applied(session, gateway, edit, message=why, loses=accept_loss, yes=yes)
+        done = apply_planned(session, gateway, edit, message=why, loses=accept_loss, yes=yes)
         dagger = done.dagger
         if wait:
             dagger = until_running(gateway, Written(dagger, done.sequence), timeout, session.out.steps)
@@ -117,7 +117,7 @@ def rollback(
 
 
 def in_force(gateway: Gateway, name: str, version: int | None) -> gateway_pb2.Revision:
-    """The revision that a dagger had at a version; the newest for None. Raises: RefusedError."""
+    """Return the revision that was in force at a version; the newest for None. Raises: RefusedError."""
     for revision in gateway.revisions(name):
         if version is None or revision.version <= version:
             return revision
@@ -125,11 +125,11 @@ def in_force(gateway: Gateway, name: str, version: int | None) -> gateway_pb2.Re
 
 
 def _words(revision: gateway_pb2.Revision) -> str:
-    """What a revision changed, in a few words."""
+    """Describe the changes of a revision in a few words."""
     if not revision.changes:
         return "created" if revision.version == 1 else "-"
-    said = [
+    changed = [
         "sql" if change.field == changes.SQL else plan_text.difference(change, SHOWN)
         for change in revision.changes
     ]
-    return "; ".join(said)
+    return "; ".join(changed)

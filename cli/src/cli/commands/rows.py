@@ -11,7 +11,7 @@ from daggers.v1 import gateway_pb2
 from cli.framework.arguments import Name
 from cli.framework.group import group
 from cli.framework.instants import instant
-from cli.framework.row_reads import Look, condition, order, read, remember, watched
+from cli.framework.row_reads import Look, condition, order, read, remember, watch_rows
 from cli.framework.session import Session, command
 from cli.output.row_text import document, text
 from cli.output.visible import printable
@@ -101,7 +101,7 @@ def watch(
     """Run until Ctrl-C."""
     end = time.monotonic() + seconds if seconds is not None else None
     with session.connect() as gateway:
-        looks = until(_said(session, name, watched(gateway, name, sink or "")), end)
+        looks = until(_with_notes(session, name, watch_rows(gateway, name, sink or "")), end)
         if session.out.terminal and not session.out.json:
             from cli.commands.rows_live import show_live  # what draws takes long to load
 
@@ -111,7 +111,7 @@ def watch(
 
 
 def until(looks: Iterator[Look], end: float | None) -> Iterator[Look]:
-    """What is watched until `end`, if given; the first look in any case."""
+    """Yield reads until `end`, if given; the first one in any case."""
     for look in looks:
         yield look
         if end is not None and time.monotonic() >= end:
@@ -119,7 +119,7 @@ def until(looks: Iterator[Look], end: float | None) -> Iterator[Look]:
 
 
 def unseen(looks: Iterator[Look]) -> Iterator[Row]:
-    """Rows as they appear or change; what comes again in a later snapshot is left out."""
+    """Yield rows as they appear or change; rows that repeat in a later snapshot are left out."""
     seen: dict[str, Row] = {}
     for look in looks:
         for row in look.rows:
@@ -130,8 +130,8 @@ def unseen(looks: Iterator[Look]) -> Iterator[Row]:
             remember(seen, whole, row)
 
 
-def _said(session: Session, name: str, looks: Iterator[Look]) -> Iterator[Look]:
-    """The looks, with a word on stderr where rows begin to be left out, and at the end of all."""
+def _with_notes(session: Session, name: str, looks: Iterator[Look]) -> Iterator[Look]:
+    """Yield the reads, and note on stderr where rows begin to be left out, and the end."""
     truncated = False
     for look in looks:
         if look.truncated and not truncated:

@@ -1,4 +1,4 @@
-"""`daggers secret` and `daggers sink`: where rows may be written to, and the secrets that it takes."""
+"""`daggers secret` and `daggers sink`: registered sinks, and the secrets that they need."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ secrets = group()
 sinks = group()
 T = TypeVar("T")
 TEST_S = 300.0
-"""How long all steps of a test may take."""
+"""Longest time of all steps of a test, in seconds."""
 _REFUSED = 1
 Name = Annotated[str, typer.Argument(help="Name of the entry.")]
 Kind = Annotated[str | None, typer.Argument(help="Kind of sinks.")]
@@ -54,7 +54,7 @@ SINKS = Entries(("NAME", "KIND", "WHERE", "TEAMS"), _sink_row, "no registered si
 
 
 def _read(read: Callable[[str, str], T], file: Path | None, flag: Path | None) -> T:
-    """What stands in the file that is named."""
+    """Read the resource of a file. Raises: CliError."""
     path = one_file(file, flag)
     try:
         return read(read_file(path), str(path))
@@ -95,7 +95,7 @@ def delete_secret(session: Session, name: Name, yes: Yes = False, dry_run: DryRu
     """Delete a secret. Refused while a cluster, a sink or a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteSecretRequest(name=name)
     delete(
-        session, "DeleteSecret", request, what="secret", name=name, yes=yes, dry_run=dry_run, service="sinks"
+        session, "DeleteSecret", request, kind="secret", name=name, yes=yes, dry_run=dry_run, service="sinks"
     )
 
 
@@ -139,7 +139,7 @@ def get_sink(session: Session, name: Name) -> None:
 def delete_sink(session: Session, name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete a registered sink. Refused while a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteSinkRequest(name=name)
-    delete(session, "DeleteSink", request, what="sink", name=name, yes=yes, dry_run=dry_run, service="sinks")
+    delete(session, "DeleteSink", request, kind="sink", name=name, yes=yes, dry_run=dry_run, service="sinks")
 
 
 @command(sinks, "test", example="daggers sink test crm")
@@ -201,21 +201,23 @@ def show_ddl(
     if flag is not None:
         examined = validate_file(session, read_file(flag), str(flag))
         examined.check()
-        asked = examined.ddl
+        ddl_by_dagger = examined.ddl
     else:
-        asked = {str(name): _ddl_of(session, str(name))}
-    made = [
+        ddl_by_dagger = {str(name): _ddl_of(session, str(name))}
+    documents = [
         {"dagger": dagger, "sink": sink.sink, "statements": list(sink.statements)}
-        for dagger, ddl in asked.items()
+        for dagger, ddl in ddl_by_dagger.items()
         for sink in ddl
     ]
-    session.out.show(made, lambda out: out.lines(_script(made)))
-    if not made:
+    session.out.show(documents, lambda out: out.lines(_script(documents)))
+    if not documents:
         session.out.note("no sink needs anything to be made by SQL")
 
 
 def _ddl_of(session: Session, name: str) -> Sequence[gateway_pb2.SinkDdl]:
-    """What the sinks of a dagger need, as it is. Raises: RefusedError where it can no longer be checked."""
+    """Return the statements that a dagger's sinks need. Raises: RefusedError where it can no longer be
+    validated.
+    """
     with session.connect() as gateway:
         request = gateway_pb2.ValidateRequest(name=name, spec=gateway.get(name).spec)
         answer = gateway.call(gateway.daggers.Validate, request)
@@ -225,8 +227,8 @@ def _ddl_of(session: Session, name: str) -> Sequence[gateway_pb2.SinkDdl]:
     return answer.ddl
 
 
-def _script(made: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for sink in made:
+def _script(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for sink in documents:
         yield f"-- {sink['sink']} of {sink['dagger']}"
         yield from (f"{statement};" for statement in sink["statements"])
 
@@ -252,27 +254,27 @@ def list_kinds(session: Session, kind: Kind = None) -> None:
     if kind not in names():
         others = hint(nearest(kind, names()), f": there are {', '.join(names())}")
         raise MisusedError(f"there is no kind {kind}{others}")
-    told = views.kind_document(kind, load(kind))
-    keys = [(key["key"], key["needed"], key["about"]) for key in told["keys"]]
-    session.out.show(told, lambda out: out.table(("KEY", "NEEDED", "ABOUT"), keys, empty="no keys"))
+    document = views.kind_document(kind, load(kind))
+    keys = [(key["key"], key["needed"], key["about"]) for key in document["keys"]]
+    session.out.show(document, lambda out: out.table(("KEY", "NEEDED", "ABOUT"), keys, empty="no keys"))
 
 
 def _does(kind: dict[str, Any]) -> tuple[str, str, str]:
-    """Whether rows may be updated, how much goes with one request, and the keys that have to be said."""
+    """Format whether rows may be updated, the limit of one request, and the required keys."""
     rows, size = kind["max_rows"], kind["max_bytes"]
     most = [f"{rows:,} row{'' if rows == 1 else 's'}"] if rows else []
     most += [f"{size / 1024 / 1024:g} MiB"] if size else []
-    needs = ", ".join(_needed(kind["keys"])) or "-"
+    needs = ", ".join(_required_keys(kind["keys"])) or "-"
     return "yes" if kind["emit_early"] else "no", ", ".join(most) or "-", needs
 
 
-def _needed(keys: Sequence[dict[str, Any]]) -> list[str]:
-    """The keys that every sink of a kind says. Those of a mapping that may be left out, as `auth`, are needed
-    with that alone.
+def _required_keys(keys: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the required keys of a kind. Keys of an optional mapping, as `auth`, are required only within
+    it.
     """
-    needed: list[str] = []
+    required: list[str] = []
     for key in keys:
         owner = key["key"].rpartition(".")[0]
-        if key["needed"] == "yes" and (not owner or owner in needed):
-            needed.append(key["key"])
-    return [key for key in needed if not any(other.startswith(f"{key}.") for other in needed)]
+        if key["needed"] == "yes" and (not owner or owner in required):
+            required.append(key["key"])
+    return [key for key in required if not any(other.startswith(f"{key}.") for other in required)]

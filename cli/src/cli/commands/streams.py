@@ -1,4 +1,4 @@
-"""`daggers stream`: topics that carry one message."""
+"""`daggers stream`: register, describe and sample streams, the topics of one message."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -55,7 +55,7 @@ def register_stream(
     ] = None,
 ) -> None:
     """Register a stream, or replace it. Topics that do not exist, or carry other messages, are warned of."""
-    asked = spec_pb2.Stream(
+    requested = spec_pb2.Stream(
         name=name,
         cluster=cluster,
         topics=topic,
@@ -63,8 +63,10 @@ def register_stream(
         time_field=time_field,
         sensitive=sensitive or (),
     )
-    with session.connect(_stream_flags(asked)) as gateway:
-        answer = gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=asked))
+    with session.connect(_stream_flags(requested)) as gateway:
+        answer = gateway.call(
+            gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=requested)
+        )
     outdated = list(answer.outdated_daggers)
     document = STREAMS.document(answer.stream, answer) | {
         "outdated_daggers": outdated,
@@ -75,11 +77,11 @@ def register_stream(
         session.out.warn(finding.message)
     if answer.topics_unchecked:
         session.out.note(UNCHECKED.format(answer.topics_unchecked))
-    said = f"stream {name} is registered (version {answer.version})"
+    sentence = f"stream {name} is registered (version {answer.version})"
     if outdated:
         restarts = ", ".join(f"`daggers restart {dagger}`" for dagger in outdated)
-        said += f"\nrunning daggers read it as it was until their next start: {restarts}"
-    session.out.done(document, said)
+        sentence += f"\nrunning daggers read it as it was until their next start: {restarts}"
+    session.out.done(document, sentence)
 
 
 @command(streams, "list", example="daggers stream list --message examples.v1.Booking")
@@ -112,7 +114,7 @@ def delete_stream(
 ) -> None:
     """Delete a stream. Refused while a dagger reads it. Asks first on a terminal."""
     request = gateway_pb2.DeleteStreamRequest(name=name)
-    delete(session, "DeleteStream", request, what="stream", name=name, yes=yes, dry_run=dry_run)
+    delete(session, "DeleteStream", request, kind="stream", name=name, yes=yes, dry_run=dry_run)
 
 
 @command(streams, "describe", example="daggers stream describe bookings --topics")
@@ -159,22 +161,22 @@ def sample_stream(
     most 8 MiB, for at most 15 seconds.
     """
     request = gateway_pb2.SampleStreamRequest(name=name, last_records=last_records)
-    told = gateway_pb2.SampleStreamResponse()
+    answer = gateway_pb2.SampleStreamResponse()
     with (
         session.connect({"name": "NAME", "last_records": "--last-records"}) as gateway,
         session.out.steps.step(f"reading {name}") as report,
     ):
         for step in gateway.stream(gateway.catalog.SampleStream, request, deadline_s=SAMPLE_S):
-            told.MergeFrom(step)
-            report(f"{told.partitions_read} of {told.partitions} partitions")
-    _warn(session, told)
+            answer.MergeFrom(step)
+            report(f"{answer.partitions_read} of {answer.partitions} partitions")
+    _warn(session, answer)
     if not session.out.json:
-        session.out.note(stream_text.traffic(told))
+        session.out.note(stream_text.traffic(answer))
     now = datetime.now(UTC)
     session.out.show(
-        {"stream": name} | to_json(told),
+        {"stream": name} | to_json(answer),
         lambda out: out.table(
-            ("RECORD", "WRITTEN", "KEY", "VALUE"), _sampled(told, now), empty="no records in its topics"
+            ("RECORD", "WRITTEN", "KEY", "VALUE"), _record_rows(answer, now), empty="no records in its topics"
         ),
     )
 
@@ -194,41 +196,41 @@ def discover_topics(
     Try the ten newest records of each topic. FIT is the part of their bytes that are fields of the message.
     """
     request = gateway_pb2.DiscoverTopicsRequest(cluster=cluster, message=message, topics=topic or ())
-    told = gateway_pb2.DiscoverTopicsResponse()
+    answer = gateway_pb2.DiscoverTopicsResponse()
     with (
         session.connect({"cluster": "--cluster", "message": "--message", "topics": "--topic"}) as gateway,
         session.out.steps.step(f"looking into the topics of {cluster}") as report,
     ):
         for step in gateway.stream(gateway.catalog.DiscoverTopics, request, deadline_s=SAMPLE_S):
-            told.MergeFrom(step)
-            report(f"{told.topics_read} of {told.topics_total} topics")
-    _warn(session, told)
-    looked = [topic for topic in told.topics if topic.sampled]
-    if looked and not any(topic.fits for topic in looked):
+            answer.MergeFrom(step)
+            report(f"{answer.topics_read} of {answer.topics_total} topics")
+    _warn(session, answer)
+    sampled = [topic for topic in answer.topics if topic.sampled]
+    if sampled and not any(topic.fits for topic in sampled):
         session.out.warn("no registered message fits: `daggers schema register FILE` registers yours")
     columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "KEPT", "STREAMS", "MESSAGE", "FIT")
     session.out.show(
-        to_json(told), lambda out: out.table(columns, _discovered(told), empty="no topics there")
+        to_json(answer), lambda out: out.table(columns, _topic_rows(answer), empty="no topics there")
     )
 
 
 def _warn(
-    session: Session, told: gateway_pb2.SampleStreamResponse | gateway_pb2.DiscoverTopicsResponse
+    session: Session, answer: gateway_pb2.SampleStreamResponse | gateway_pb2.DiscoverTopicsResponse
 ) -> None:
-    """Tell of topics that are not there, and of what was cut short."""
-    for topic in told.missing_topics:
+    """Warn of missing topics, and of results that were cut short."""
+    for topic in answer.missing_topics:
         session.out.warn(f"there is no topic {topic.topic}{hint(topic.suggestion or None, '')}")
-    if told.cut:
-        session.out.warn(told.cut)
+    if answer.cut:
+        session.out.warn(answer.cut)
 
 
-def _discovered(told: gateway_pb2.DiscoverTopicsResponse) -> Iterator[tuple[str, ...]]:
-    """A line for each topic, and one more for each further message that it may have."""
-    for topic in told.topics:
-        kept = duration(topic.retention) if topic.HasField("retention") else "-"
+def _topic_rows(answer: gateway_pb2.DiscoverTopicsResponse) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each topic, and one more for each further message that fits it."""
+    for topic in answer.topics:
+        retention = duration(topic.retention) if topic.HasField("retention") else "-"
         rate = f"{topic.records_per_second:,.1f}"
         having = " ".join(topic.streams) or "-"
-        about = (topic.topic, str(topic.partitions), f"{topic.offsets:,}", rate, kept, having)
+        about = (topic.topic, str(topic.partitions), f"{topic.offsets:,}", rate, retention, having)
         fits = [(one.message, _fit(one)) for one in topic.fits]
         first, *further = fits or [("-", "none fits" if topic.sampled else "no records")]
         yield *about, *first
@@ -239,8 +241,8 @@ def _fit(fits: gateway_pb2.MessageFit) -> str:
     return f"{fits.score:.0%}" + (f": {fits.problem}" if fits.problem else "")
 
 
-def _sampled(told: gateway_pb2.SampleStreamResponse, now: datetime) -> Iterator[tuple[str, ...]]:
-    for record in told.records:
+def _record_rows(answer: gateway_pb2.SampleStreamResponse, now: datetime) -> Iterator[tuple[str, ...]]:
+    for record in answer.records:
         yield (
             f"{record.topic}/{record.partition}@{record.offset}",
             ago(record.time, now) if record.HasField("time") else "-",
@@ -250,7 +252,7 @@ def _sampled(told: gateway_pb2.SampleStreamResponse, now: datetime) -> Iterator[
 
 
 def _stream_flags(stream: spec_pb2.Stream) -> dict[str, str]:
-    """The flag that fills each field of the request."""
+    """Map fields of the request to the flags that fill them."""
     return {
         "stream.name": "NAME",
         "stream.cluster": "--cluster",

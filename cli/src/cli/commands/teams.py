@@ -119,7 +119,7 @@ def delete_team(
 ) -> None:
     """Delete a team. Refused while a dagger, account or destination is of it. Asks first on a terminal."""
     request = gateway_pb2.DeleteTeamRequest(name=name)
-    delete(session, "DeleteTeam", request, what="team", name=name, yes=yes, dry_run=dry_run, service="access")
+    delete(session, "DeleteTeam", request, kind="team", name=name, yes=yes, dry_run=dry_run, service="access")
 
 
 @command(teams, "destinations", example="daggers team destinations --team pricing")
@@ -201,7 +201,7 @@ def release(
         session,
         "ReleaseDestination",
         request,
-        what="destination",
+        kind="destination",
         name=destination,
         yes=yes,
         dry_run=dry_run,

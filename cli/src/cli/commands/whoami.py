@@ -1,4 +1,4 @@
-"""`daggers whoami`: as whom the gateway is called, and until when."""
+"""`daggers whoami`: the principal of calls, and the end of its token."""
 
 from daggers.v1 import gateway_pb2
 
@@ -17,8 +17,8 @@ def whoami(session: Session) -> None:
     with session.connect() as gateway:
         answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
         address = gateway.address
-    kept = None if session.settings.token_file else session.logins.read(address)
-    renews = kept is not None and bool(kept.refresh_token)
+    login = None if session.settings.token_file else session.logins.read(address)
+    renews = login is not None and bool(login.refresh_token)
 
     def text(_: object) -> None:
         out = session.out
@@ -32,7 +32,7 @@ def whoami(session: Session) -> None:
 
 
 def sentence(answer: gateway_pb2.WhoAmIResponse) -> str:
-    """Who somebody is, and as what."""
-    said = ["administrator"] if answer.administrator else []
-    said += [f"{role_name(role.role)} of {role.team}" for role in answer.roles]
-    return f"{answer.principal}: {', '.join(said) or 'no role'}"
+    """Format the principal and its roles."""
+    roles = ["administrator"] if answer.administrator else []
+    roles += [f"{role_name(role.role)} of {role.team}" for role in answer.roles]
+    return f"{answer.principal}: {', '.join(roles) or 'no role'}"

@@ -1,4 +1,6 @@
-"""What is found about a dagger file: its own mistakes, and what the gateway says of the rest, by its keys."""
+"""Validate dagger files: by their own rules, and by the gateway, whose findings get the file's keys and
+places.
+"""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,14 +24,14 @@ from daggerspec.violation import lines
 
 
 @dataclass(frozen=True)
-class Validated:
-    """A dagger file and everything that was found about it.
+class FileValidation:
+    """A dagger file with all findings about it.
 
-    findings: as the JSON document shows them, errors first.
+    findings: as in the JSON document, errors first.
     columns: output columns by dagger, of those whose query has no error.
-    ddl: what the sinks of each dagger need to be made, of those that have no error.
-    unreached: why the gateway could not be asked, so that only the file itself was judged.
-    unchecked: why nobody knows whether the topics of its streams are there; empty when that is known.
+    ddl: statements that the sinks of each dagger need, of those that have no error.
+    unreached: why the gateway did not answer, so that only the file itself was validated.
+    unchecked: why the topics of its streams were not checked; empty where they were.
     """
 
     path: str
@@ -42,11 +44,13 @@ class Validated:
 
     @property
     def errors(self) -> list[Mapping[str, Any]]:
-        """The findings that keep it from running."""
+        """Findings that keep it from running."""
         return [finding for finding in self.findings if finding["severity"] == "error"]
 
     def check(self) -> None:
-        """Raises: RefusedError with every error; UnreachableError."""
+        """Raise all errors where there are any. Raises: RefusedError; UnreachableError where the gateway did
+        not answer.
+        """
         if self.errors:
             message = f"{self.path}: {headline(self.errors)}"
             raise RefusedError(message, reason="INVALID_FILE", findings=self.findings)
@@ -55,7 +59,7 @@ class Validated:
 
 
 def read_file(file: Path) -> str:
-    """The text of a dagger file; of standard input for -. Raises MisusedError, RefusedError."""
+    """Read a dagger file; standard input for -. Raises: MisusedError, RefusedError."""
     if str(file) == "-":
         return sys.stdin.read()
     try:
@@ -66,17 +70,17 @@ def read_file(file: Path) -> str:
         raise MisusedError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def parsed(text: str, path: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
-    """The daggers of a file, and what is wrong with it. Raises RefusedError when there is none in it."""
+def parse_file(text: str, path: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
+    """Parse the daggers of a file, with its problems. Raises: RefusedError where it has no dagger."""
     try:
         return read(text, path)
     except InvalidFileError as error:
         raise in_words(error) from error
 
 
-def validate_file(session: Session, text: str, path: str) -> Validated:
-    """Judge a dagger file. Raises RefusedError when there is no dagger in it, MisusedError."""
-    daggers, own = parsed(text, path)
+def validate_file(session: Session, text: str, path: str) -> FileValidation:
+    """Validate a dagger file. Raises: RefusedError where it has no dagger, MisusedError."""
+    daggers, own = parse_file(text, path)
     findings: list[Mapping[str, Any]] = list(own)
     columns: dict[str, Sequence[Mapping[str, Any]]] = {}
     ddl: dict[str, Sequence[gateway_pb2.SinkDdl]] = {}
@@ -84,34 +88,38 @@ def validate_file(session: Session, text: str, path: str) -> Validated:
     try:
         with session.connect() as gateway:
             for dagger in daggers:
-                answer = _asked(gateway, dagger)
+                answer = _validate(gateway, dagger)
                 columns[dagger.name] = [json_views.column(column) for column in answer.columns]
                 ddl[dagger.name] = answer.ddl
-                told = _placed([json_views.finding(finding) for finding in answer.findings], dagger, path)
-                findings += (finding for finding in told if not _is_told(finding, dagger))
+                placed = _place_all(
+                    [json_views.finding(finding) for finding in answer.findings], dagger, path
+                )
+                findings += (finding for finding in placed if not _is_told(finding, dagger))
                 unchecked = unchecked or answer.topics_unchecked
     except UnreachableError as error:
         unreached = error
     findings.sort(key=lambda finding: finding["severity"] != "error")
-    return Validated(path, daggers, findings, columns, unreached, unchecked, ddl)
+    return FileValidation(path, daggers, findings, columns, unreached, unchecked, ddl)
 
 
 def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:
-    """A refusal of the gateway by the file's own keys, with their places, and the name of the dagger."""
-    findings = _placed(refusal.findings, file, path)
+    """Convert a gateway's refusal to the file's keys and places, with the name of the dagger."""
+    findings = _place_all(refusal.findings, file, path)
     message = headline(findings) if findings else refusal.message
     return RefusedError(
         f"{file.name}: {message}", reason=refusal.reason, findings=findings, detail=refusal.detail
     )
 
 
-def _asked(gateway: Gateway, file: DaggerFile) -> gateway_pb2.ValidateResponse:
+def _validate(gateway: Gateway, file: DaggerFile) -> gateway_pb2.ValidateResponse:
     request = gateway_pb2.ValidateRequest(name=file.name, spec=file.spec)
     return gateway.call(gateway.daggers.Validate, request)
 
 
-def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) -> list[dict[str, Any]]:
-    """Findings of the gateway as ones about a file; one that has a line and a column speaks of the query."""
+def _place_all(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) -> list[dict[str, Any]]:
+    """Convert the gateway's findings to ones about a file; those with a line and a column are about the
+    query.
+    """
     texts = {part.field: lines(part.text) for part in query.of(file.spec).parts}
     texts |= {f"sinks[{number}].when": lines(sink.when) for number, sink in enumerate(file.spec.sinks)}
     return [_place(finding, texts, file, path) for finding in findings]
@@ -132,15 +140,17 @@ def _place(
 
 
 def _is_told(finding: Mapping[str, Any], file: DaggerFile) -> bool:
-    """Whether the file's own findings say it: what cannot be read, the gateway finds missing or default."""
+    """Return whether the file's own findings cover one of the gateway, which sees unreadable values as
+    missing.
+    """
     field = finding["field"]
     return any(field.startswith(path) or path.startswith(field) for path in file.wrong)
 
 
 def one_dagger(session: Session, path: Path, done: str) -> DaggerFile:
-    """The dagger of a file that has one; `done` is what becomes of it, for a sentence. Raises: CliError."""
+    """Return the only dagger of a file; `done` is a participle for the error's sentence. Raises: CliError."""
     text = read_file(path)
-    files, errors = parsed(text, str(path))
+    files, errors = parse_file(text, str(path))
     if errors:
         validate_file(session, text, str(path)).check()
     if len(files) != 1:

@@ -1,4 +1,4 @@
-"""The check of a query without a gateway."""
+"""Check a query without a gateway."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from daggersql import Table
 
 
 def check(query: str, tables: Sequence[Table]) -> dict[str, Any]:
-    """What a check of the query finds, as a JSON document."""
+    """Check a query; return the findings and columns as a JSON document."""
     checked = daggersql.check(query, tables)
     split = lines(query)
     findings = []

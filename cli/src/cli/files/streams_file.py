@@ -33,19 +33,19 @@ KEYS = ("schema", "message", "time_field")
 
 
 def tables(file: Path, imports: Sequence[Path]) -> list[Table]:
-    """The tables of a file of streams. `imports` are further folders to look for imports in.
+    """Read the tables of a file of streams. `imports` are further folders to search for imports.
 
-    Raises: RefusedError with everything that is wrong with it, MisusedError when it cannot be read.
+    Raises: RefusedError with all its problems, MisusedError where it cannot be read.
     """
     reading = _Reading(file.parent, imports)
-    read = [reading.table(name, stream) for name, stream in _parsed(file).items()]
+    read = [reading.table(name, stream) for name, stream in _parse_json(file).items()]
     if reading.findings:
         message = f"{file}: {headline(reading.findings)}"
         raise RefusedError(message, reason="INVALID_STREAMS", findings=reading.findings)
     return [table for table in read if table is not None]
 
 
-def _parsed(file: Path) -> dict[str, Any]:
+def _parse_json(file: Path) -> dict[str, Any]:
     try:
         streams = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -59,14 +59,14 @@ def _parsed(file: Path) -> dict[str, Any]:
 
 @dataclass
 class _Reading:
-    """Reads streams, and collects what is wrong with them instead of stopping at the first."""
+    """Reads streams, and collects all problems instead of stopping at the first."""
 
     folder: Path
     imports: Sequence[Path]
     findings: list[dict[str, Any]] = field(default_factory=list)
 
     def table(self, name: str, stream: Any) -> Table | None:
-        """A stream's table; None when something is wrong with it."""
+        """Build a stream's table; return None where something is wrong with it."""
         before = len(self.findings)
         files, kind, time_field = self._values(name, stream)
         if len(self.findings) > before:

@@ -16,7 +16,7 @@ FileFlag = Annotated[Path | None, typer.Option("--file", "-f", help="Dagger file
 
 
 def one_file(file: Path | None, flag: Path | None) -> Path:
-    """The file that is named by its place or by its flag. Raises: MisusedError."""
+    """Return the file that the argument or the flag names. Raises: MisusedError."""
     if file and flag and file != flag:
         raise MisusedError(f"FILE is {file} and --file is {flag}: name one of them")
     chosen = file or flag

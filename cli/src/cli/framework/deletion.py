@@ -1,4 +1,4 @@
-"""How something is deleted: after a question on a terminal, and with --yes without one."""
+"""Delete resources: after a question on a terminal, or with --yes without one."""
 
 import sys
 from typing import Annotated, Any
@@ -15,18 +15,20 @@ DryRun = Annotated[
 
 
 def asks(session: Session) -> bool:
-    """Whether somebody can answer a question."""
+    """Return whether a person can answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not session.out.json
 
 
 def agreed(session: Session, question: str, *, yes: bool, otherwise: str = "nothing was changed") -> None:
-    """Ask, where somebody can answer. Raises: RefusedError, which says `otherwise`, when the answer is no."""
+    """Ask for confirmation on a terminal. Raises: RefusedError with the text `otherwise` where the answer is
+    no.
+    """
     if asks(session) and not yes and not typer.confirm(question, err=True):
         raise RefusedError(otherwise, reason="DECLINED")
 
 
 def confirm(session: Session, name: str, *, yes: bool, verb: str = "Delete", done: str = "deleted") -> None:
-    """Ask whether something is to be deleted. Raises: RefusedError."""
+    """Ask whether a resource is to be deleted. Raises: RefusedError."""
     agreed(session, f"{verb} {name}?", yes=yes, otherwise=f"nothing was {done}")
 
 
@@ -35,7 +37,7 @@ def delete(
     method: str,
     request: Any,
     *,
-    what: str,
+    kind: str,
     name: str,
     yes: bool,
     dry_run: bool,
@@ -43,11 +45,11 @@ def delete(
     verb: str = "Delete",
     done: str = "deleted",
 ) -> None:
-    """Delete something by a method of one of the gateway's services; or only check that."""
+    """Delete a resource by a method of one of the gateway's services; or only check that."""
     request.validate_only = dry_run
     if not dry_run:
-        confirm(session, f"{what} {name}", yes=yes, verb=verb, done=done)
+        confirm(session, f"{kind} {name}", yes=yes, verb=verb, done=done)
     with session.connect({"name": "NAME", "message": "MESSAGE"}) as gateway:
         answer = gateway.call(getattr(getattr(gateway, service), method), request)
     document = {"name": name, "sequence": answer.sequence, "dry_run": dry_run}
-    session.out.done(document, f"{what} {name} {'can be' if dry_run else 'is'} {done}")
+    session.out.done(document, f"{kind} {name} {'can be' if dry_run else 'is'} {done}")

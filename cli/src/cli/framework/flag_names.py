@@ -1,10 +1,10 @@
-"""What the API calls a field, as the user wrote it: a flag of the command line."""
+"""Names of fields as the user wrote them: flags of the command line."""
 
 from collections.abc import Mapping
 
 
 def flag(field: str, names: Mapping[str, str]) -> str:
-    """The flag that fills a field of a request, or what the field is a part of; the field when none does."""
+    """Return the flag that fills a field of a request, or its parent; the field itself where no flag does."""
     whole = field
     while field:
         if field in names:

@@ -1,4 +1,4 @@
-"""The gateway as the command sees it: every error in the command's words, with what to do next."""
+"""Client of the gateway whose errors are those of the command, with what to do next."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,9 +27,9 @@ NO_FLAGS: Mapping[str, str] = MappingProxyType({})
 
 
 class Gateway(client.Client):
-    """A connection to api-gateway, open inside a `with` block. Raises CliError.
+    """Connection to api-gateway, open inside a `with` block. Raises: CliError.
 
-    flags: the flag that fills each field of a request: refusals name it in the place of the field.
+    flags: the flag that fills each field of a request; refusals name it in place of the field.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Gateway(client.Client):
             raise in_words(error) from error
 
     def explained(self, error: client.ClientError) -> CliError:
-        """In the command's words."""
+        """Convert an error of the client to one of the command."""
         return in_words(error, self._flags)
 
 
 def in_words(error: client.ClientError, flags: Mapping[str, str] = NO_FLAGS) -> CliError:
-    """What an error of the client ends the command with; fields are named by their flags."""
+    """Convert an error of the client to one of the command; fields are named by their flags."""
     match error:
         case client.OutcomeUnknownError():
             shows = f"`daggers get {error.name}` shows whether it did"
@@ -77,7 +77,7 @@ def in_words(error: client.ClientError, flags: Mapping[str, str] = NO_FLAGS) -> 
         case client.UnreachableError():
             return UnreachableError(error.message, reason=error.reason, detail={"address": error.address})
         case client.RefusedError():
-            return _refused(error, flags)
+            return _refusal(error, flags)
         case client.NotReachedError():
             return _not_reached(error)
         case client.SettingError():
@@ -88,7 +88,7 @@ def in_words(error: client.ClientError, flags: Mapping[str, str] = NO_FLAGS) -> 
             return CliError(error.message, reason=error.reason)
 
 
-def _refused(error: client.RefusedError, flags: Mapping[str, str]) -> RefusedError:
+def _refusal(error: client.RefusedError, flags: Mapping[str, str]) -> RefusedError:
     detail = {"code": error.code.name, "request_id": error.request_id}
     if error.code is grpc.StatusCode.UNAUTHENTICATED:
         todo = "DAGGERS_TOKEN_FILE must name a file with a token of its own"
@@ -103,7 +103,7 @@ def _refused(error: client.RefusedError, flags: Mapping[str, str]) -> RefusedErr
 
 
 def _not_reached(error: client.NotReachedError) -> RefusedError:
-    """The wait ends without what was wanted: the phase, and the newest error."""
+    """Convert the end of a wait to an error with the phase, and the newest error of the dagger."""
     dagger, findings = error.dagger, []
     sentence = f"{error.message}; `daggers logs {dagger.name}` may say why"
     if dagger.HasField("last_error"):

@@ -1,4 +1,4 @@
-"""A group of commands, as every module of commands begins one."""
+"""Groups of commands, as each module of commands begins one."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from cli.output.printer import print_text
 
 
 class Group(TyperGroup):
-    """A group of commands, which shows its help where none of them is called."""
+    """A group of commands that shows its help where none of them is called."""
 
     def __init__(self, *, params: Any = None, **further: Any) -> None:
         super().__init__(params=with_plain_values(params), **further)
@@ -20,7 +20,7 @@ class Group(TyperGroup):
         return plain_option(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As typer has it. Raises: typer.Exit."""
+        """Parse arguments as typer does, but show the help where there are none. Raises: typer.Exit."""
         if not args:
             print_text(ctx.get_help())
             raise typer.Exit(MISUSED)

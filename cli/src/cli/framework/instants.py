@@ -12,20 +12,20 @@ _OLDEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def ago(text: str, now: datetime) -> datetime | None:
-    """The instant that is a span before now: 30s, 10m, 2h, 1d; None for any other text.
+    """Return the instant that lies a span before now: 30s, 10m, 2h, 1d; None for any other text.
 
-    Nothing is older than 1970, where Kafka's times begin: a longer span says "everything".
+    The result is not before 1970, where Kafka's times begin: a longer span selects everything.
     """
     before = _span(text)
     return None if before is None else now - min(before, now - _OLDEST)
 
 
 def span(flag: str, text: str) -> timedelta:
-    """The span that a flag says: 30s, 10m, 2h, 1d. Raises: MisusedError."""
-    said = _span(text)
-    if said is None:
+    """Parse the span of a flag: 30s, 10m, 2h, 1d. Raises: MisusedError."""
+    duration = _span(text)
+    if duration is None:
         raise MisusedError(f"{flag} {text}: it must be a duration such as 30s, 10m, 2h or 1d")
-    return said
+    return duration
 
 
 def _span(text: str) -> timedelta | None:
@@ -34,12 +34,12 @@ def _span(text: str) -> timedelta | None:
 
 
 def instant(flag: str, text: str, now: datetime) -> datetime:
-    """The instant that a flag says, in UTC unless it says otherwise. Raises: MisusedError."""
+    """Parse the instant of a flag, in UTC unless it has an offset. Raises: MisusedError."""
     if (before := ago(text, now)) is not None:
         return before
     with suppress(ValueError, OverflowError):
-        said = datetime.fromisoformat(text)
-        return said.astimezone(UTC) if said.tzinfo else said.replace(tzinfo=UTC)
+        parsed = datetime.fromisoformat(text)
+        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     raise MisusedError(
         f"{flag} {text}: it must be a duration such as 30s, 10m, 2h or 1d, or an instant such as"
         " 2026-01-31T12:00:00Z"

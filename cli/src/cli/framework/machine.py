@@ -1,4 +1,6 @@
-"""What this machine refuses: rights, room, a disk. No mistake of ours, and nothing of the platform's."""
+"""Refusals of this machine: permissions, space, a disk. They are mistakes neither of ours nor of the
+platform.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ _STATES: Final = {
 
 
 def refusal(error: OSError, place: Path | None = None) -> RefusedError:
-    """One sentence about a file or folder that cannot be used; of another user's it says whose it is.
+    """Describe a file or folder that cannot be used, with its owner where it is another user's.
 
-    place: what was to be used, where the error names nothing.
+    place: the file or folder, where the error names none.
     """
     where = error.filename or place
     text = f"{where}: {error.strerror}" if where else error.strerror or str(error)
@@ -30,19 +32,19 @@ def refusal(error: OSError, place: Path | None = None) -> RefusedError:
 
 
 def is_refused(error: OSError) -> bool:
-    """Whether an error is about this machine's state, and names a file."""
+    """Return whether an error is about this machine's state, and names a file."""
     return error.errno in _STATES and bool(error.filename)
 
 
 def _another_users(path: Path) -> str:
-    """Whose a file is, or the first folder above it that can be looked at; empty for one's own."""
+    """Return whose a file is, or the first readable folder above it; empty for the user's own."""
     for place in (path, *path.absolute().parents):
         try:
             owner = place.stat().st_uid
         except OSError:
             continue
-        what = "it" if place == path else place
-        return "" if owner == os.geteuid() else f"{what} is {_name(owner)}'s"
+        subject = "it" if place == path else place
+        return "" if owner == os.geteuid() else f"{subject} is {_name(owner)}'s"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""The command line of one command, read whole: everything that is missing or wrong is told at once.
+"""Parse the command line of a command as a whole: all missing and wrong parameters are reported at once.
 
-Typer checks every value with pydantic, which takes twice as long to load as a call of the gateway. What is
-plainly right is taken as it is here; typer judges everything else, and says what is wrong with it.
+Typer checks every value with pydantic, whose import takes twice as long as a call of the gateway. Plainly
+valid values are converted here; typer converts all others, and reports what is wrong with them.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,16 +25,16 @@ class UnsureError(Exception):
 
 @dataclass(frozen=True)
 class Plain:
-    """Takes the values of one parameter that are plainly right.
+    """Converts plainly valid values of one parameter.
 
-    judge: gives typer's own conversion, for the others.
+    judge: returns typer's own conversion, for all others.
     """
 
     parameter: Any
     judge: Any
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of the parameter, as typer would have it. Raises what typer raises."""
+        """Convert a value as typer would. Raises what typer raises."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         with suppress(UnsureError):
@@ -43,7 +43,7 @@ class Plain:
 
 
 def plain(value: Any, kind: Any) -> Any:
-    """What a value is, where there is no doubt. Raises: UnsureError."""
+    """Convert a plainly valid value. Raises: UnsureError."""
     wanted = kind.annotation
     if not isinstance(wanted, type):
         raise UnsureError
@@ -61,7 +61,7 @@ def plain(value: Any, kind: Any) -> Any:
 
 
 def _within(value: Any, kind: Any) -> Any:
-    """The value, if it lies between the limits of a number. Raises: UnsureError."""
+    """Return a number that lies within its limits. Raises: UnsureError."""
     if kind.is_ranged:
         low, high = kind.parameter_info.min, kind.parameter_info.max
         if (low is not None and value < low) or (high is not None and value > high):
@@ -76,7 +76,7 @@ class Option(TyperOption):
         vars(self).update(vars(option))
 
     def get_runtime_param(self) -> Any:
-        """What converts its values."""
+        """Return the converter of its values."""
         return Plain(self, super().get_runtime_param)
 
 
@@ -87,7 +87,7 @@ class Argument(TyperArgument):
         vars(self).update(vars(argument))
 
     def get_runtime_param(self) -> Any:
-        """What converts its values."""
+        """Return the converter of its values."""
         return Plain(self, super().get_runtime_param)
 
 
@@ -103,7 +103,7 @@ def plain_option(option: TyperOption | None) -> TyperOption | None:
 
 
 class Command(TyperCommand):
-    """A command that looks at all of its parameters before it complains of the first."""
+    """A command that checks all of its parameters before it reports the first problem."""
 
     def __init__(self, name: str | None, *, params: Any = None, **further: Any) -> None:
         super().__init__(name, params=with_plain_values(params), **further)
@@ -113,7 +113,9 @@ class Command(TyperCommand):
         return plain_option(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As click has it. Raises MisusedError when more than one parameter is missing or wrong."""
+        """Parse arguments as click does. Raises: MisusedError where several parameters are
+        missing or wrong.
+        """
         words = list(args)  # click's parser takes what it reads out of the list
         try:
             return super().parse_args(ctx, args)
@@ -128,7 +130,7 @@ class Command(TyperCommand):
             ) from error
 
     def _findings(self, ctx: Any, words: list[str]) -> list[dict[str, Any]]:
-        """One for each parameter that is missing or wrong; none when the words cannot be told apart."""
+        """Build a finding for each missing or wrong parameter; none where the words cannot be parsed."""
         try:
             given, rest, _ = self.make_parser(ctx).parse_args(args=words)
         except TyperException:

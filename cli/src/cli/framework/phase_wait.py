@@ -1,4 +1,4 @@
-"""--wait: until what was asked of a dagger is so, and meanwhile a step that shows its phase."""
+"""--wait: wait for a dagger's phase, and show the present one meanwhile."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,19 +11,19 @@ from daggerclient import ClientError, Written, waiting
 
 
 def until_running(gateway: Gateway, written: Written, timeout_s: float, steps: Steps) -> gateway_pb2.Dagger:
-    """The dagger once a launch of the written version runs. FAILED ends the wait at once."""
+    """Wait until a launch of the written version runs; return the dagger. FAILED ends the wait at once."""
     with _step(steps, written, "RUNNING") as report:
         return waiting.until_running(gateway, written, timeout_s, report)
 
 
 def until_stopped(gateway: Gateway, written: Written, timeout_s: float, steps: Steps) -> gateway_pb2.Dagger:
-    """The dagger once no driver of it runs."""
+    """Wait until no driver of a dagger runs; return the dagger."""
     with _step(steps, written, "STOPPED") as report:
         return waiting.until_stopped(gateway, written, timeout_s, report)
 
 
 def until_deleted(gateway: Gateway, written: Written, timeout_s: float, steps: Steps) -> None:
-    """Returns once the dagger is gone, or another stands under its name."""
+    """Wait until a dagger is gone, or another one has its name."""
     with _step(steps, written, "DELETED") as report:
         waiting.until_deleted(gateway, written, timeout_s, report)
 

@@ -1,4 +1,4 @@
-"""What every command starts from: the three options that all of them have, and what they lead to."""
+"""The session of a command: the options that all commands share, and what they select."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ Output = Annotated[
 
 @dataclass(frozen=True)
 class Common:
-    """The options as given: before the command's name, or after it."""
+    """The shared options as given, before the command's name or after it."""
 
     settings: Settings
     extension: Callable[[], Extension]
@@ -60,9 +60,9 @@ class Common:
 class Session:
     """One run of a command.
 
-    extension: gives who knows the stack of this machine, if one is installed.
-    state_dir: what --state-dir says, absolute; None when it was not given.
-    gateway:   what --gateway says.
+    extension: loads the extension that knows the stack of this machine.
+    state_dir: absolute path of --state-dir; None where it was not given.
+    gateway: value of --gateway.
     """
 
     settings: Settings
@@ -72,7 +72,8 @@ class Session:
     out: Printer
 
     def connect(self, flags: Mapping[str, str] = MappingProxyType({})) -> "Gateway":
-        """The gateway, to be used as a context manager. Raises UnreachableError when none is known.
+        """Build a client of the gateway, to be used as a context manager. Raises: UnreachableError where none
+        is known.
 
         flags: the flag of the command that fills each field of its requests.
         """
@@ -92,17 +93,19 @@ class Session:
 
     @property
     def logins(self) -> Logins:
-        """What is shown to which gateway."""
+        """Logins of this user by gateway."""
         return Logins(self.settings.state_home)
 
     def kafka(self) -> str:
-        """Bootstrap servers of the local stack. Raises RefusedError when none was ever started."""
+        """Return the bootstrap servers of the local stack. Raises: RefusedError where none
+        was ever started.
+        """
         address = self.extension().kafka(self.state_dir, self.settings.state_home)
         self._say_which(address)
         return address
 
     def address(self) -> str:
-        """The gateway that is meant. Raises UnreachableError when none is known."""
+        """Return the gateway's address. Raises: UnreachableError where none is known."""
         if self.gateway:
             return self.gateway
         if self.state_dir is None and self.settings.gateway:
@@ -112,11 +115,13 @@ class Session:
         return address
 
     def _stacks_token(self, address: str) -> Path | None:
-        """The token of the stack whose gateway has this address: no other is shown it."""
+        """Return the token file of the stack whose gateway has this address; other gateways
+        must not get it.
+        """
         return self.extension().token_file(address, self.state_dir, self.settings.state_home)
 
     def _say_which(self, address: str) -> None:
-        """Say what is talked to where nobody chose it: of two stacks it may be the other one."""
+        """Print which stack is used where nobody chose one: of two stacks it may be the wrong one."""
         if self.state_dir is None:
             folder = self.extension().stack(None, self.settings.state_home)
             self.out.note(f"asking {address}, of the stack that was last started from here ({folder})")

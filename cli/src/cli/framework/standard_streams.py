@@ -17,7 +17,7 @@ from typing import TextIO
 
 
 class OutputError(Exception):
-    """The answer cannot be written. No library takes it for its own: it is no OSError."""
+    """The result cannot be written. It is no OSError, so no library handles it as its own."""
 
     def __init__(self, error: OSError) -> None:
         self.errno = error.errno
@@ -25,7 +25,7 @@ class OutputError(Exception):
 
     @property
     def is_read_enough(self) -> bool:
-        """Whether who read it went away (`daggers … | head`), and nothing that anybody wants is lost."""
+        """True where the reader has left (`daggers … | head`), so that nothing is lost that anybody wants."""
         return self.errno == errno.EPIPE
 
 
@@ -46,7 +46,7 @@ class _Answer(io.TextIOWrapper):
 
 
 class _Beside(io.TextIOWrapper):
-    """Standard error: once nobody can be told there, nothing is."""
+    """Standard error. Once it cannot be written to, all further output to it is dropped."""
 
     def write(self, text: str, /) -> int:
         try:
@@ -63,7 +63,7 @@ class _Beside(io.TextIOWrapper):
 
 
 def prepare() -> None:
-    """Let this process write as this module says. Before anything else is opened."""
+    """Set up the streams as this module describes. Call it before any file is opened."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -72,24 +72,24 @@ def prepare() -> None:
             os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
-    sys.stdout = _rewritten(sys.stdout, 1, _Answer)
-    sys.stderr = _rewritten(sys.stderr, 2, _Beside)
+    sys.stdout = _wrap(sys.stdout, 1, _Answer)
+    sys.stderr = _wrap(sys.stderr, 2, _Beside)
 
 
 def finish() -> None:
-    """Write what is still under way. Raises: OutputError."""
+    """Flush both streams. Raises: OutputError."""
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def silence(number: int) -> None:
-    """Write nothing there from now on, so that nothing fails at the end of the process either."""
+    """Redirect a stream to nowhere, so that the end of the process does not fail either."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)
 
 
-def _rewritten(stream: TextIO | None, number: int, kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
+def _wrap(stream: TextIO | None, number: int, kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
     if isinstance(stream, io.TextIOWrapper):
         encoding, lines = stream.encoding, stream.line_buffering
         return kind(stream.detach(), encoding, "backslashreplace", line_buffering=lines)

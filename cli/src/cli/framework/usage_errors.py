@@ -1,4 +1,4 @@
-"""What is wrong with the flags of one command: collected, so that all of it is told at once."""
+"""Collect problems with the flags of a command, so that all of them are reported at once."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,11 +17,11 @@ class UsageErrors:
         self.findings: list[dict[str, Any]] = []
 
     def add(self, flag: str, message: str, code: str = "BAD_VALUE") -> None:
-        """Note what is wrong with a flag. `message` must not repeat what may be a secret."""
+        """Add a problem with a flag. `message` must not repeat a value that may be a secret."""
         self.findings.append({"code": code, "field": flag, "message": message})
 
     def pair(self, flag: str, text: str) -> tuple[str, str] | None:
-        """Name and value of NAME=VALUE; None, and noted, when it is something else."""
+        """Parse NAME=VALUE; return None, and add a problem, for anything else."""
         name, equals, value = text.partition("=")
         if name and equals:
             return name, value
@@ -29,7 +29,7 @@ class UsageErrors:
         return None
 
     def reference(self, flag: str, text: str) -> spec_pb2.SecretRef | None:
-        """The reference env:VARIABLE or file:PATH; None, and noted, when it is something else."""
+        """Parse a reference env:VARIABLE or file:PATH; return None, and add a problem, for anything else."""
         kind, _, where = text.partition(":")
         if kind in ("env", "file") and where:
             return spec_pb2.SecretRef(**{kind: where})
@@ -40,7 +40,8 @@ class UsageErrors:
         return None
 
     def refuse(self, check: Callable[[], object] = lambda: None) -> None:
-        """If anything was noted, raise all of it, and what `check` is refused for, if it reaches the gateway.
+        """Raise all problems where there are any, with those that `check` is refused for, if the gateway
+        answers.
 
         Raises: MisusedError.
         """

@@ -1,4 +1,4 @@
-"""A watch that goes on: one that breaks is taken up where it was."""
+"""Resume watches that break, where they were."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,20 +14,19 @@ T = TypeVar("T")
 
 
 def by_sequence(step: Any) -> int:
-    """What a watch of a log goes on behind."""
+    """Return the token by which a watch of a log resumes: a step's sequence."""
     sequence: int = step.sequence
     return sequence
 
 
-def resumed(
-    steps: Callable[[T | None], Iterator[S]], since: T | None, token: Callable[[S], T]
-) -> Iterator[S]:
-    """The steps of a watch behind `since`, until it is over. Raises UnreachableError when nobody answers.
+def resume(steps: Callable[[T | None], Iterator[S]], since: T | None, token: Callable[[S], T]) -> Iterator[S]:
+    """Yield the steps of a watch behind `since` until it ends. Raises: UnreachableError where no gateway
+    answers.
 
-    steps: begins the watch behind a token; behind None it begins as it does without one.
-    token: what to go on behind after a step.
+    steps: begins the watch behind a token; None begins it without one.
+    token: returns the token to resume behind after a step.
 
-    A watch of something that is not there any more when it is taken up is over, too.
+    A watch of something that no longer exists when it is resumed ends, too.
     """
     lost: float | None = None
     while True:

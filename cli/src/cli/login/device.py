@@ -1,4 +1,4 @@
-"""The device flow (RFC 8628): a code is typed into a browser anywhere, and here it is waited for."""
+"""Log in by the device flow (RFC 8628): a code is entered into a browser anywhere, and waited for here."""
 
 import time
 from collections.abc import Callable
@@ -24,21 +24,21 @@ def login(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Login:
-    """Log in so. Raises: CliError."""
+    """Log in by a code. Raises: CliError."""
     url = provider.endpoint("device_authorization")
     if url is None:
         text = f"{provider.issuer} has no device flow: log in without --device, where a browser is"
         raise RefusedError(text, reason="NO_DEVICE_FLOW")
-    asked = provider.posted(url, scope=provider.scope)
-    code, page = asked.get("device_code"), asked.get("verification_uri")
+    answer = provider.post(url, scope=provider.scope)
+    code, page = answer.get("device_code"), answer.get("verification_uri")
     if not isinstance(code, str) or not isinstance(page, str):
         raise RefusedError(f"{provider.issuer} gives no code", reason="LOGIN_REFUSED")
-    say(f"open {printable(page)} in any browser and enter the code {printable(str(asked.get('user_code')))}")
-    if isinstance(complete := asked.get("verification_uri_complete"), str):
+    say(f"open {printable(page)} in any browser and enter the code {printable(str(answer.get('user_code')))}")
+    if isinstance(complete := answer.get("verification_uri_complete"), str):
         say(f"or open {printable(complete)}, which has it already")
     interval, end = (
-        _seconds(asked, "interval", INTERVAL_S),
-        clock() + _seconds(asked, "expires_in", EXPIRES_S),
+        _seconds(answer, "interval", INTERVAL_S),
+        clock() + _seconds(answer, "expires_in", EXPIRES_S),
     )
     with steps.step("waiting until you have logged in") as report:
         while True:
@@ -47,36 +47,36 @@ def login(
                 report(f"(the code is good for {max(0.0, end - clock()):.0f} s; Ctrl-C ends it)")
                 sleep(min(left, TICK_S))
             try:
-                return provider.granted(grant_type=GRANT, device_code=code)
+                return provider.request_login(grant_type=GRANT, device_code=code)
             except ProviderError as error:
                 interval += _slower(error)
-            except UnreachableError:  # it may be back before the code has ended
+            except UnreachableError:  # the provider may answer again before the code expires
                 interval += SLOWER_S
             if clock() > end:
-                raise _expired()
+                raise _expiry_error()
 
 
 def _slower(error: ProviderError) -> float:
-    """By how many seconds to ask less often. Raises what ends the wait."""
+    """Return by how many seconds to poll less often. Raises the error that ends the wait."""
     match error.error:
         case "authorization_pending":
             return 0.0
         case "slow_down":
             return SLOWER_S
         case "expired_token":
-            raise _expired() from error
+            raise _expiry_error() from error
         case "access_denied":
             raise RefusedError("the login was refused in the browser", reason="LOGIN_REFUSED") from error
         case _:
             raise error
 
 
-def _expired() -> RefusedError:
+def _expiry_error() -> RefusedError:
     return RefusedError(
         "the code has ended before anybody logged in: `daggers login` again", reason="LOGIN_LATE"
     )
 
 
-def _seconds(asked: dict[str, Any], name: str, default: float) -> float:
-    value = asked.get(name)
+def _seconds(answer: dict[str, Any], name: str, default: float) -> float:
+    value = answer.get(name)
     return float(value) if isinstance(value, int | float) and value > 0 else default

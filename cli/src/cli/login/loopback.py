@@ -1,4 +1,6 @@
-"""The code flow with PKCE (RFC 7636) and an answer on loopback (RFC 8252): the browser of this machine."""
+"""Log in by the code flow with PKCE (RFC 7636) and a redirect to loopback (RFC 8252), in this machine's
+browser.
+"""
 
 import base64
 import hashlib
@@ -24,7 +26,7 @@ SILENT_S: Final = 5.0
 PAGE: Final = "<!doctype html><title>Daggers</title><p>{}</p>"
 
 Answers: TypeAlias = "SimpleQueue[str | ProviderError]"
-"""The code that the browser brings, or why it brings none; a browser may ask twice, and the first counts."""
+"""Codes that browsers bring, or the errors; a browser may ask twice, and the first one counts."""
 
 
 def login(
@@ -34,14 +36,14 @@ def login(
     opened: Callable[[str], object] = webbrowser.open,
     patience_s: float = PATIENCE_S,
 ) -> Login:
-    """Log in so. `opened` shows a page to whoever logs in. Raises: CliError."""
+    """Log in by a browser. `opened` opens a page in it. Raises: CliError."""
     url = provider.endpoint("authorization")
     if url is None:
         raise RefusedError(f"{provider.issuer} has no page to log in at", reason="NO_PROVIDER")
     state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     with _listening(provider.issuer, state) as (redirect, answers):
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": provider.client_id,
             "redirect_uri": redirect,
@@ -52,13 +54,13 @@ def login(
             "code_challenge_method": "S256",
         }
         if "offline_access" in provider.scope.split():
-            asked["prompt"] = "consent"  # as OpenID Connect has it: who is away must have been asked
-        page = f"{url}{'&' if urlsplit(url).query else '?'}{urlencode(asked)}"
+            parameters["prompt"] = "consent"  # OpenID Connect requires the user's consent to offline access
+        page = f"{url}{'&' if urlsplit(url).query else '?'}{urlencode(parameters)}"
         say(f"log in at {page}")
-        # A browser that runs in this terminal ends when it is left; one that is none says nothing.
+        # in a thread: a browser within this terminal returns only at its end
         threading.Thread(target=opened, args=(page,), daemon=True).start()
-        code = _awaited(answers, steps, patience_s)
-    return provider.granted(
+        code = _wait_for_code(answers, steps, patience_s)
+    return provider.request_login(
         nonce=nonce,
         grant_type="authorization_code",
         code=code,
@@ -67,7 +69,7 @@ def login(
     )
 
 
-def _awaited(answers: Answers, steps: Steps, patience_s: float) -> str:
+def _wait_for_code(answers: Answers, steps: Steps, patience_s: float) -> str:
     with steps.step("waiting until you have logged in") as report:
         for waited in range(round(patience_s / TICK_S)):
             report(f"({patience_s - waited * TICK_S:.0f} s are left; Ctrl-C ends it)")
@@ -84,7 +86,10 @@ def _awaited(answers: Answers, steps: Steps, patience_s: float) -> str:
 
 @contextmanager
 def _listening(issuer: str, state: str) -> Iterator[tuple[str, Answers]]:
-    """Where the browser is sent back to, and what it brings there. What is of no login of ours is ignored."""
+    """Listen on loopback; yield the redirect URL, and the queue of what browsers bring to it.
+
+    Requests that belong to no login of this process are ignored.
+    """
     answers: Answers = SimpleQueue()
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,16 +97,16 @@ def _listening(issuer: str, state: str) -> Iterator[tuple[str, Answers]]:
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            said = {name: values[0] for name, values in parse_qs(parts.query).items()}
-            ours = secrets.compare_digest(said.get("state", "").encode(), state.encode())
-            if parts.path != PATH or not ours or said.get("iss", issuer) != issuer:
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            ours = secrets.compare_digest(query.get("state", "").encode(), state.encode())
+            if parts.path != PATH or not ours or query.get("iss", issuer) != issuer:
                 self._page(404, "There is nothing here.")
-            elif "code" in said:
+            elif "code" in query:
                 self._page(200, "You are logged in. This page can be closed.")
-                answers.put(said["code"])
+                answers.put(query["code"])
             else:
                 self._page(200, "You are not logged in. The terminal says why.")
-                error, description = said.get("error", "no code"), said.get("error_description", "")
+                error, description = query.get("error", "no code"), query.get("error_description", "")
                 answers.put(ProviderError(issuer, error, description))
 
         def _page(self, status: int, text: str) -> None:
@@ -114,7 +119,7 @@ def _listening(issuer: str, state: str) -> Iterator[tuple[str, Answers]]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-            """Codes are not printed."""
+            """Print nothing: the request has the code."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)

@@ -1,4 +1,4 @@
-"""An OpenID Connect provider, as a public client knows it: its discovery document and its endpoints."""
+"""Client of an OpenID Connect provider, as a public client: its discovery document and its endpoints."""
 
 import base64
 import json
@@ -20,48 +20,50 @@ from cli.output.visible import printable
 
 PATIENCE_S: Final = 15.0
 WANTED: Final = ("openid", "email", "groups", "offline_access")
-"""What is asked for when nobody says it: as much of this as the provider lists."""
-_SAID: Final = 200
+"""Default scopes, as far as the provider lists them."""
+_CUT: Final = 200
 
 
 class ProviderError(CliError):
-    """The provider answers with an error of OAuth's. `error` is its code, such as access_denied."""
+    """An OAuth error of the provider. `error` is its code, such as access_denied."""
 
     def __init__(self, issuer: str, error: str, description: str = "") -> None:
-        said = f" ({printable(description)[:_SAID]})" if description else ""
-        super().__init__(f"{issuer} refuses: {printable(error)[:_SAID]}{said}", reason="LOGIN_REFUSED")
+        suffix = f" ({printable(description)[:_CUT]})" if description else ""
+        super().__init__(f"{issuer} refuses: {printable(error)[:_CUT]}{suffix}", reason="LOGIN_REFUSED")
         self.error = error
 
 
 @dataclass(frozen=True)
 class Provider:
-    """Whom to log in at, and as whose client."""
+    """A provider, and the client id to log in with."""
 
     issuer: str
     client_id: str
     scope: str
-    """What is asked for, separated by spaces."""
+    """Requested scopes, separated by spaces."""
     endpoints: Mapping[str, Any]
-    """Its discovery document."""
+    """The provider's discovery document."""
 
     def endpoint(self, name: str) -> str | None:
-        """Address of an endpoint; None when the provider has none. Raises: RefusedError for an unsafe one."""
+        """Return the address of an endpoint; None where there is none. Raises: RefusedError for an unsafe
+        one.
+        """
         url = self.endpoints.get(f"{name}_endpoint")
         return _safe(url) if isinstance(url, str) else None
 
-    def posted(self, url: str, **fields: str) -> dict[str, Any]:
-        """What an endpoint answers to a form. Raises: ProviderError, UnreachableError."""
+    def post(self, url: str, **fields: str) -> dict[str, Any]:
+        """Post a form to an endpoint; return its response. Raises: ProviderError, UnreachableError."""
         return _answer(self.issuer, "POST", url, {**fields, "client_id": self.client_id})
 
-    def granted(self, nonce: str = "", **fields: str) -> Login:
-        """The login that a grant gives. Raises: ProviderError, RefusedError, UnreachableError.
+    def request_login(self, nonce: str = "", **fields: str) -> Login:
+        """Request tokens by a grant; return the login. Raises: ProviderError, RefusedError, UnreachableError.
 
-        nonce: what the token must name, if anything.
+        nonce: value that the token must have; empty: any.
         """
         url = self.endpoint("token")
         if url is None:
             raise RefusedError(f"{self.issuer} has no token endpoint", reason="NO_PROVIDER")
-        answer = self.posted(url, **fields)
+        answer = self.post(url, **fields)
         token, refresh = answer.get("id_token"), answer.get("refresh_token")
         if not isinstance(token, str):
             text = f"{self.issuer} gives no ID token: the scope must have `openid`, and has `{self.scope}`"
@@ -80,24 +82,24 @@ class Provider:
         )
 
 
-def discovered(issuer: str, client_id: str, scope: str = "") -> Provider:
-    """A provider by its discovery document. Raises: RefusedError, UnreachableError."""
+def discover(issuer: str, client_id: str, scope: str = "") -> Provider:
+    """Read a provider's discovery document. Raises: RefusedError, UnreachableError."""
     place = f"{_safe(issuer).rstrip('/')}/.well-known/openid-configuration"
     document = _answer(issuer, "GET", place)
     if document.get("issuer") != issuer:
-        text = f"{place} is of another issuer, {printable(str(document.get('issuer')))[:_SAID]}"
+        text = f"{place} is of another issuer, {printable(str(document.get('issuer')))[:_CUT]}"
         raise RefusedError(text, reason="NO_PROVIDER")
-    return Provider(issuer, client_id, scope or _listed(document.get("scopes_supported")), document)
+    return Provider(issuer, client_id, scope or _default_scope(document.get("scopes_supported")), document)
 
 
-def renewed(login: Login) -> Login:
-    """The login with a new token. Raises: RefusedError when it has ended, UnreachableError."""
+def renew(login: Login) -> Login:
+    """Renew a login's token. Raises: RefusedError where it has ended, UnreachableError."""
     if login.refresh_token is None:
         text = f"the login at {login.issuer} has ended, and cannot be renewed: `daggers login` again"
         raise RefusedError(text, reason="LOGIN_ENDED")
     provider = Provider(login.issuer, login.client_id, "", {"token_endpoint": login.token_endpoint})
     try:
-        new = provider.granted(grant_type="refresh_token", refresh_token=login.refresh_token)
+        new = provider.request_login(grant_type="refresh_token", refresh_token=login.refresh_token)
     except (ProviderError, RefusedError) as error:
         text = f"the login at {login.issuer} has ended: `daggers login` again ({error.message})"
         raise RefusedError(text, reason="LOGIN_ENDED") from error
@@ -105,22 +107,22 @@ def renewed(login: Login) -> Login:
 
 
 def revoked(login: Login) -> bool:
-    """Tell the provider that the login is over; whether it could be told. Raises: CliError."""
-    provider = discovered(login.issuer, login.client_id)
+    """Revoke a login at its provider; return whether the provider supports it. Raises: CliError."""
+    provider = discover(login.issuer, login.client_id)
     url = provider.endpoint("revocation")
     if url is None or login.refresh_token is None:
         return False
-    provider.posted(url, token=login.refresh_token)
+    provider.post(url, token=login.refresh_token)
     return True
 
 
-def _listed(supported: object) -> str:
+def _default_scope(supported: object) -> str:
     listed: Sequence[object] = supported if isinstance(supported, list) else ()
     return " ".join(scope for scope in WANTED if scope == "openid" or scope in listed)
 
 
 def _safe(url: str) -> str:
-    """An address that nobody listens in at. Raises: RefusedError."""
+    """Return an address that nobody can listen in at. Raises: RefusedError."""
     try:
         parts = urlsplit(url)
         local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
@@ -128,13 +130,13 @@ def _safe(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        text = f"{printable(url)[:_SAID]} is no https:// address: nobody logs in there"
+        text = f"{printable(url)[:_CUT]} is no https:// address: nobody logs in there"
         raise RefusedError(text, reason="NO_PROVIDER")
     return url
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy by which a provider is asked. Raises: RefusedError."""
+    """Return the proxy for requests to a provider. Raises: RefusedError."""
     parts = urlsplit(url)
     try:
         proxies = Proxies.of_environment(environment().get("DAGGERS_OIDC_PROXY", ""))
@@ -144,7 +146,9 @@ def _proxy(url: str) -> str | None:
 
 
 def _answer(issuer: str, method: str, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A JSON document; nothing where there is no content. Raises: ProviderError, UnreachableError."""
+    """Request a JSON document; return an empty one where there is no content. Raises: ProviderError,
+    UnreachableError.
+    """
     try:
         with httpx.Client(
             verify=httpx.create_ssl_context(),  # of the environment's authorities
@@ -156,7 +160,7 @@ def _answer(issuer: str, method: str, url: str, form: Mapping[str, str] | None =
             answer = client.request(method, url, data=form)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         text = (
-            f"the provider {issuer} does not answer ({type(error).__name__}: {printable(str(error))[:_SAID]})"
+            f"the provider {issuer} does not answer ({type(error).__name__}: {printable(str(error))[:_CUT]})"
         )
         raise UnreachableError(text, reason="PROVIDER_UNREACHABLE", detail={"address": url}) from error
     document: Any = {}
@@ -177,7 +181,9 @@ def _answer(issuer: str, method: str, url: str, form: Mapping[str, str] | None =
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """What a token says, as the provider's own answer brought it; the gateway is who verifies it."""
+    """Return the claims of a token, unverified: it came from the provider itself, and the gateway verifies
+    it.
+    """
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))

@@ -25,14 +25,16 @@ Renew: TypeAlias = Callable[[Login], Login]
 
 
 class Logins:
-    """The folder with what is kept, of one user."""
+    """The folder of one user's logins."""
 
     def __init__(self, state_home: Path, clock: Callable[[], float] = time.time) -> None:
         """`clock`: seconds since 1970."""
         self._folder, self._clock = state_home / "daggers" / "logins", clock
 
     def read(self, gateway: str) -> Login | None:
-        """The login at a gateway. Raises: RefusedError when its file is damaged."""
+        """Return the login at a gateway; None where there is none. Raises: RefusedError where its file is
+        damaged.
+        """
         file = self._file(gateway)
         try:
             return Login(**json.loads(file.read_text(encoding="utf-8")))
@@ -43,7 +45,7 @@ class Logins:
             raise RefusedError(text, reason="BAD_LOGIN") from error
 
     def keep(self, gateway: str, login: Login) -> None:
-        """Keep it, readable for this user alone. Raises: RefusedError."""
+        """Store a login, readable by this user alone. Raises: RefusedError."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_text(self._file(gateway), json.dumps(asdict(login)) + "\n", private=True)
@@ -52,16 +54,16 @@ class Logins:
             raise RefusedError(text, reason="NOT_KEPT") from error
 
     def forget(self, gateway: str) -> bool:
-        """Keep nothing for a gateway; whether anything was."""
+        """Remove the login at a gateway; return whether there was one."""
         file = self._file(gateway)
         there = file.exists()
         file.unlink(missing_ok=True)
         return there
 
     def token(self, gateway: str, renew: Renew | None = None) -> Callable[[], str] | None:
-        """Gives, at each call, a token that is good; None where there is no login.
+        """Build a function that returns a valid token at each call; None where there is no login.
 
-        Who calls it meets RefusedError when the login has ended, UnreachableError when the provider that
+        The function raises RefusedError where the login has ended, UnreachableError where the provider that
         should renew it does not answer.
         """
         there = self.read(gateway) is not None
@@ -100,6 +102,6 @@ class Logins:
 
 
 def _at_the_provider(login: Login) -> Login:
-    from cli.login.provider import renewed  # a client of HTTP: once an hour at most
+    from cli.login.provider import renew  # a client of HTTP: once an hour at most
 
-    return renewed(login)
+    return renew(login)

@@ -1,4 +1,4 @@
-"""What draws on a terminal: rich's console, on which nothing of what others wrote moves, hides or rings."""
+"""Rich's console, on which texts of others cannot move the cursor, hide text or ring the bell."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 
 class Console(rich.console.Console):
-    """Draws as rich does, but of texts what can be seen: what rich itself has to say to a terminal it says
-    beside them.
-    """
+    """Draws as rich does, but escapes invisible characters of texts; rich's own control codes stay."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The pieces of whatever is printed. All that is drawn goes this way."""
+        """Yield the segments of a renderable. All drawing goes through here."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))

@@ -1,4 +1,4 @@
-"""Entries of the catalogue, as commands show them: a kind is a table of all, and one with its version."""
+"""Show entries of the catalogue: a table of all of a kind, or one entry with its version."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,33 +13,33 @@ T = TypeVar("T", bound=Message)
 
 
 class Answer(Protocol):
-    """What the gateway answers of one entry, beside it."""
+    """Parts of a gateway's response beside its entry."""
 
     @property
     def version(self) -> int:
-        """How often it was registered."""
+        """Version of the entry: the number of its registrations."""
 
     @property
     def sequence(self) -> int:
-        """The state that the answer is of."""
+        """Sequence of the state that was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entries(Generic[T]):
-    """How entries of one kind are shown."""
+    """Layout of the entries of one kind."""
 
     columns: tuple[str, ...]
     row: Callable[[T], tuple[str, ...]]
-    """Its cells, one for each of `columns`."""
+    """Builds the cells of an entry, one for each of `columns`."""
     empty: str
-    """What is said where there is none."""
+    """Sentence to print where there is no entry."""
 
     def document(self, entry: T, answer: Answer) -> dict[str, Any]:
-        """One, with its version and the sequence of the answer."""
+        """Build an entry's document, with its version and the sequence of the response."""
         return to_json(entry) | {"version": answer.version, "sequence": answer.sequence}
 
     def show(self, out: Printer, entry: T, answer: Answer) -> None:
-        """One, and its version."""
+        """Print an entry and its version."""
         row = (*self.row(entry), answer.version)
         out.show(
             self.document(entry, answer),
@@ -47,7 +47,7 @@ class Entries(Generic[T]):
         )
 
     def show_all(self, out: Printer, entries: Iterable[T]) -> None:
-        """All of them."""
+        """Print all entries."""
         listed = list(entries)
         out.show(
             [to_json(entry) for entry in listed],

@@ -1,16 +1,16 @@
-"""Why something went wrong, in words: whose error it is, and all of it in a sentence."""
+"""Errors in words: the domain, the reason and the detail."""
 
 from daggers.v1 import events_pb2
 
 UNCHECKED = "whether its topics are there is not known: {}"
-"""Of a stream; with why."""
+"""Note about a stream whose topics were not checked; takes the reason."""
 
 
 def domain(of: events_pb2.ErrorDomain.ValueType) -> str:
-    """Whose error it is, in a word: USER, EXTERNAL, INTERNAL; UNSPECIFIED where nobody said."""
+    """Return the domain of an error in a word: USER, EXTERNAL, INTERNAL, or UNSPECIFIED."""
     return events_pb2.ErrorDomain.Name(of).removeprefix("ERROR_DOMAIN_")
 
 
 def sentence(error: events_pb2.DaggerError) -> str:
-    """Whose error it is, its reason, and what happened."""
+    """Format an error as a sentence: domain, reason, detail."""
     return f"{domain(error.domain)} {error.reason}: {error.detail}"

@@ -10,10 +10,11 @@ CUT = "…"
 
 
 def excerpt(query: list[str], finding: Mapping[str, Any]) -> str | None:
-    """The finding's line of the query, indented, and carets under it; None when it has no place there.
+    """Return the finding's line of the query, indented, with carets below; None where it has no place there.
 
     A long line is cut around the place. Tabs stay tabs, and a wide character has two carets, so that they
-    stand right; what does not print, or would move what follows it, is shown as a replacement character.
+    line up; unprintable characters, and those that would move what follows, are shown as replacement
+    characters.
     """
     line, column = finding.get("line"), finding.get("column")
     if not line or not column or line > len(query):

@@ -1,4 +1,6 @@
-"""Hints that can be typed where they are read: in a container the command is called otherwise."""
+"""Rewrite hints so that they can be typed where they are read: in a container the command
+has another name.
+"""
 
 from typing import Final
 
@@ -7,8 +9,8 @@ _LOCAL_STACK: Final = "`daggers local up`"
 
 
 def in_place(text: str, command: str) -> str:
-    """A text whose hints call the command as it is called there: `docker compose run --rm daggers`, by which
-    a stack is started otherwise, too.
+    """Replace the command's name in hints by `command`, as `docker compose run --rm daggers`, by which the
+    hint to start a stack changes, too.
     """
     if command == COMMAND:
         return text

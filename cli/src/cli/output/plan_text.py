@@ -1,4 +1,4 @@
-"""What an edit of a dagger does, in words and as a document."""
+"""Show what an edit of a dagger does, in words and as a document."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -21,19 +21,19 @@ EFFECTS = {
     gateway_pb2.PlanDaggerResponse.EFFECT_UNKNOWN: "a new driver, what becomes of its state is not known",
 }
 FILE = "the file"
-"""Where an edit is from, most often."""
+"""Default name of the source of an edit."""
 REPLACEMENTS = {
     Plan.REPLACEMENT_STOP_THEN_START: "it stops, then starts",
     Plan.REPLACEMENT_CUTOVER: "a cutover",
 }
 _EARLIER = "came up to the streams' future_tolerance before: producers' clocks may be ahead"
 MOST_RANGES = 8
-"""Partitions that are named in words."""
+"""Most partitions that are named in words."""
 ACTIONS = {"created": "is created", "updated": "is revised", "started": "is started"}
 
 
 def lines(name: str, plan: Plan, source: str = FILE) -> Iterator[str]:
-    """What is done, and what that does; a line for each thing that is another in its source."""
+    """Yield lines about the plan's action and its effects, and a line for each change by its source."""
     done = action(plan.action)
     if done == "unchanged":
         yield f"{name} is this already"
@@ -85,12 +85,12 @@ def _costs(plan: Plan) -> Iterator[str]:
     if plan.cost.HasField("age"):
         cost = plan.cost
         rates = f", for {cost.records_per_second:,.1f} records/s, {cost.rows_per_minute:,.1f} rows/min"
-        told = rates if cost.records_per_second else ""  # none is told while it catches up
-        yield f"  until now it costs {cost.cpu_seconds_per_day / 24:,.0f} CPU-seconds an hour{told}"
+        shown_rates = rates if cost.records_per_second else ""  # zero while the dagger catches up
+        yield f"  until now it costs {cost.cpu_seconds_per_day / 24:,.0f} CPU-seconds an hour{shown_rates}"
 
 
 def differences(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
-    """What changed: a line for each field, a unified diff of the query."""
+    """Yield a line for each changed field, and a unified diff of the query."""
     for difference_ in changed:
         if difference_.field == changes.SQL and difference_.before and difference_.after:
             diff = changes.unified(
@@ -102,18 +102,18 @@ def differences(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
 
 
 def difference(change_: Change, most: int | None = None) -> str:
-    """A field that changed; of each value at most so many characters."""
+    """Format a changed field; `most`: characters of each value."""
     before, after = (printable(_cut(text, most)) for text in (change_.before, change_.after))
     return f"{change_.field}: {before or '(none)'} -> {after or '(none)'}"
 
 
 def change(change_: changes.Change) -> dict[str, str]:
-    """A field that changed, as a document."""
+    """Build the document of a changed field."""
     return {"field": change_.field, "before": change_.before, "after": change_.after}
 
 
 def document(name: str, plan: Plan) -> dict[str, Any]:
-    """All that a plan says."""
+    """Build the document of a plan."""
     return {"name": name} | to_json(plan)
 
 

@@ -1,4 +1,4 @@
-"""A preview in words and as documents."""
+"""Show previews in words and as documents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -36,7 +36,7 @@ _DECODED: Final = {
     "timestamp": "{:,} records have a Timestamp or Duration beyond its range, which is NULL",
     "enum": "{:,} records have a number of an enum that has no name, which is its decimal text",
 }
-"""What readers count among the values that functions could not use."""
+"""Sentences for values that readers could not convert, by the reader's name; functions have none."""
 _WHERE = {
     Done.EMPTY_NO_RECORDS: "no record came in this range: --last-records 1000 reads the newest there are",
     Done.EMPTY_QUARANTINED: "no record became a row: all would be set aside",
@@ -47,7 +47,7 @@ _WHERE = {
 
 
 def values(row: Row, columns: Sequence[gateway_pb2.OutputColumn]) -> dict[str, Any]:
-    """A row by the names of its columns; null where it has no value."""
+    """Return a row's values by the names of its columns; None where it has no value."""
     return {column.name: _value(row, column) for column in columns}
 
 
@@ -58,7 +58,7 @@ def _value(row: Row, column: gateway_pb2.OutputColumn) -> Any:
 
 
 def documents(steps: Iterable[gateway_pb2.PreviewDaggerResponse]) -> Iterator[Mapping[str, Any]]:
-    """One document for each thing that a preview says, as it comes."""
+    """Yield one document for each part of a preview's steps."""
     columns: Sequence[gateway_pb2.OutputColumn] = ()
     for step in steps:
         match step.WhichOneof("step"):
@@ -69,44 +69,44 @@ def documents(steps: Iterable[gateway_pb2.PreviewDaggerResponse]) -> Iterator[Ma
                     "warnings": [*step.columns.warnings],
                 }
             case "progress":
-                yield {"progress": progress(step.progress)}
+                yield {"progress": progress_document(step.progress)}
             case "rows":
                 for row in step.rows.rows:
                     yield {"row": values(from_proto(row), columns), "partial": step.rows.partial}
             case "done":
-                yield {"done": done(step.done)}
+                yield {"done": end_document(step.done)}
 
 
-def progress(said: Progress) -> Mapping[str, Any]:
-    """How far it is."""
+def progress_document(message: Progress) -> Mapping[str, Any]:
+    """Build the document of a preview's progress."""
     return {
-        "phase": PHASES.get(said.phase, "unknown"),
-        "ahead": said.ahead,
-        "records": said.records,
-        "records_total": said.records_total,
-        "rows": said.rows,
+        "phase": PHASES.get(message.phase, "unknown"),
+        "ahead": message.ahead,
+        "records": message.records,
+        "records_total": message.records_total,
+        "rows": message.rows,
     }
 
 
-def done(said: Done) -> Mapping[str, Any]:
-    """How it ended."""
-    cost = said.cost
+def end_document(message: Done) -> Mapping[str, Any]:
+    """Build the document of a preview's end."""
+    cost = message.cost
     return {
-        "reason": REASONS.get(said.reason, "unknown"),
-        "empty": EMPTY.get(said.empty),
-        "records": said.records,
-        "records_left_out": said.records_left_out,
-        "late": said.late,
-        "late_windows": said.late_windows,
-        "quarantined": dict(sorted(said.quarantined.items())),
-        "examples": [example(record) for record in said.examples],
-        "invalid": dict(sorted(said.invalid.items())),
-        "rows": said.rows,
-        "rows_left_out": said.rows_left_out,
-        "series": said.series,
-        "first_row_ms": said.first_row_ms if said.HasField("first_row_ms") else None,
-        "total_ms": said.total_ms,
-        "cpu_seconds": round(said.cpu_seconds, 3),
+        "reason": REASONS.get(message.reason, "unknown"),
+        "empty": EMPTY.get(message.empty),
+        "records": message.records,
+        "records_left_out": message.records_left_out,
+        "late": message.late,
+        "late_windows": message.late_windows,
+        "quarantined": dict(sorted(message.quarantined.items())),
+        "examples": [example(record) for record in message.examples],
+        "invalid": dict(sorted(message.invalid.items())),
+        "rows": message.rows,
+        "rows_left_out": message.rows_left_out,
+        "series": message.series,
+        "first_row_ms": message.first_row_ms if message.HasField("first_row_ms") else None,
+        "total_ms": message.total_ms,
+        "cpu_seconds": round(message.cpu_seconds, 3),
         "cost": {
             "records_per_second": round(cost.records_per_second, 3),
             "cpu_seconds_per_million": round(cost.cpu_seconds_per_million, 3),
@@ -114,13 +114,13 @@ def done(said: Done) -> Mapping[str, Any]:
             "state_rows": cost.state_rows,
             "rows_per_minute": round(cost.rows_per_minute, 3),
         }
-        if said.HasField("cost")
+        if message.HasField("cost")
         else None,
     }
 
 
 def example(record: telemetry_pb2.Quarantined) -> Mapping[str, Any]:
-    """A record that would be set aside."""
+    """Build the document of a record that would be quarantined."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -132,8 +132,8 @@ def example(record: telemetry_pb2.Quarantined) -> Mapping[str, Any]:
     }
 
 
-class Shown:
-    """A preview as it comes, for a person."""
+class PreviewText:
+    """A preview for a person, collected step by step."""
 
     def __init__(self) -> None:
         self.warnings: Sequence[str] = ()
@@ -142,7 +142,7 @@ class Shown:
         self._done: Done | None = None
 
     def take(self, step: gateway_pb2.PreviewDaggerResponse) -> str:
-        """A step; what to say of it now."""
+        """Collect a step, and return the text to show about it now."""
         match step.WhichOneof("step"):
             case "columns":
                 self._columns, self.warnings = step.columns.columns, step.columns.warnings
@@ -151,21 +151,21 @@ class Shown:
             case "done":
                 self._done = step.done
             case "progress":
-                return _said(step.progress)
+                return _progress_text(step.progress)
         return ""
 
     def newest(self) -> list[Row]:
-        """Rows of whole windows, newest first."""
+        """Return rows of whole windows, newest first."""
         timed = [row for row, partial in self._rows if row.time and not partial]
         return sorted(timed, key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
 
     def head(self) -> Sequence[str]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         partial = [PARTIAL] if any(partial for _, partial in self._rows) else []
         return [*(column.name for column in self._columns), *partial]
 
     def cells(self) -> list[Sequence[str]]:
-        """The rows as they came."""
+        """Return the cells of the rows in the order of their arrival."""
         marked = PARTIAL in self.head()
         return [
             [
@@ -176,33 +176,33 @@ class Shown:
         ]
 
     def summary(self) -> Iterator[str]:
-        """What there is to know of it, and what running it would cost."""
-        said = self._done
-        if said is None:
+        """Yield sentences about the result, and about the cost of running the query."""
+        done = self._done
+        if done is None:
             return
-        took = f" ({said.first_row_ms / 1000:.1f} s to the first)" if said.HasField("first_row_ms") else ""
-        series = f" of {said.series:,} series" if said.series else ""
+        took = f" ({done.first_row_ms / 1000:.1f} s to the first)" if done.HasField("first_row_ms") else ""
+        series = f" of {done.series:,} series" if done.series else ""
         yield (
-            f"{said.rows:,} rows{series} from {said.records:,} records in {said.total_ms / 1000:.1f} s{took}"
+            f"{done.rows:,} rows{series} from {done.records:,} records in {done.total_ms / 1000:.1f} s{took}"
         )
-        if said.reason == Done.REASON_TIME_LIMIT:
+        if done.reason == Done.REASON_TIME_LIMIT:
             yield "it took as long as it may: these are the rows up to there"
-        if said.empty in _WHERE:
-            yield _WHERE[said.empty]
-        if said.rows_left_out:
-            yield f"{said.rows_left_out:,} rows are left out: --limit gives more"
-        if said.records_left_out:
-            yield f"{said.records_left_out:,} records are left out, the oldest of the range: too many"
-        if said.late:
-            yield f"{said.late:,} rows were late, and are missing from {said.late_windows:,} windows in all"
-        for reason, count in sorted(said.quarantined.items()):
+        if done.empty in _WHERE:
+            yield _WHERE[done.empty]
+        if done.rows_left_out:
+            yield f"{done.rows_left_out:,} rows are left out: --limit gives more"
+        if done.records_left_out:
+            yield f"{done.records_left_out:,} records are left out, the oldest of the range: too many"
+        if done.late:
+            yield f"{done.late:,} rows were late, and are missing from {done.late_windows:,} windows in all"
+        for reason, count in sorted(done.quarantined.items()):
             yield f"{count:,} records would be set aside: {reason}"
-        for record in said.examples:
+        for record in done.examples:
             yield printable(f"  {record.topic}/{record.partition}, offset {record.offset}: {record.detail}")
-        for function, count in sorted(said.invalid.items()):
+        for function, count in sorted(done.invalid.items()):
             yield _DECODED.get(function, f"{function} could not use {{:,}} values").format(count)
-        if said.cost.records_per_second:
-            cost = said.cost
+        if done.cost.records_per_second:
+            cost = done.cost
             yield (
                 f"as it came, a dagger would read {cost.records_per_second:,.1f} records a second with"
                 f" {cost.cores:.3f} cores, hold {cost.state_rows:,} rows of state and write"
@@ -210,12 +210,12 @@ class Shown:
             )
 
 
-def _said(said: Progress) -> str:
-    match said.phase:
+def _progress_text(progress: Progress) -> str:
+    match progress.phase:
         case Progress.PHASE_QUEUED:
-            return f"waiting: {said.ahead} before it"
+            return f"waiting: {progress.ahead} before it"
         case Progress.PHASE_STARTING:
             return "starting the process that previews"
         case _:
-            total = f" of {said.records_total:,}" if said.records_total else ""
-            return f"read {said.records:,}{total} records, {said.rows:,} rows"
+            total = f" of {progress.records_total:,}" if progress.records_total else ""
+            return f"read {progress.records:,}{total} records, {progress.rows:,} rows"

@@ -1,7 +1,7 @@
-"""What a command prints: text for people, or one JSON document, on stdout; everything else goes to stderr.
+"""Print a command's result: text for people, or one JSON document, on stdout; all else goes to stderr.
 
-What draws on a terminal (rich) is loaded when something is drawn there: to load it takes as long as a call.
-Nothing is printed but here, and what others wrote is escaped where it could not be seen (`visible`).
+rich, which draws on terminals, is imported only where something is drawn: its import takes as long as a call.
+All output passes through here, and invisible characters in texts of others are escaped (`visible`).
 """
 
 import sys
@@ -29,18 +29,18 @@ _STANDARD_OUTPUT = Path("-")
 
 
 class Format(StrEnum):
-    """How a command answers."""
+    """Format of a command's result."""
 
     TEXT = "text"
     JSON = "json"
     WIDE = "wide"
-    """Text, with every column there is."""
+    """Text, with all columns."""
 
 
 class Printer:
-    """Prints a command's answer in the format that was asked for.
+    """Prints a command's result in the requested format.
 
-    terminal: draw there, in place of stdout. command: what hints call it.
+    terminal: draw on it instead of stdout. command: name of the command in hints.
     """
 
     def __init__(self, form: Format, terminal: "Console | None" = None, *, command: str = COMMAND) -> None:
@@ -51,12 +51,12 @@ class Printer:
 
     @property
     def terminal(self) -> bool:
-        """Whether a person looks at the answer as it comes."""
+        """True where a person watches the result as it is printed."""
         return self._terminal is not None or sys.stdout.isatty()
 
     @cached_property
     def console(self) -> "Console":
-        """Draws on stdout."""
+        """Console on stdout."""
         from cli.output.console import Console
 
         # a pipe has no width: what reads it wants a row on a line
@@ -64,27 +64,29 @@ class Printer:
 
     @cached_property
     def messages(self) -> "Console":
-        """Draws on stderr."""
+        """Console on stderr."""
         from cli.output.console import Console
 
         return Console(stderr=True)
 
     @cached_property
     def steps(self) -> "Steps":
-        """Shows what is under way, on stderr."""
+        """Reporter of running steps, on stderr."""
         from cli.output.progress import Steps
 
         return Steps(self.messages)
 
     def show(self, document: Any, text: Callable[[Self], None]) -> None:
-        """Print the document, or what `text` makes of it."""
+        """Print the document, or let `text` print for people."""
         if self.json:
             print_json(document)
         else:
             text(self)
 
     def is_standard_output(self, file: Path) -> bool:
-        """Whether a command's file is `-`. Raises: MisusedError where a JSON document goes there, too."""
+        """Return whether a command's file is `-`. Raises: MisusedError where a JSON document goes to stdout,
+        too.
+        """
         if file != _STANDARD_OUTPUT:
             return False
         if self.json:
@@ -92,11 +94,13 @@ class Printer:
         return True
 
     def document(self, document: Any) -> None:
-        """Print a JSON document as a line, at once."""
+        """Print a JSON document on one line, and flush it."""
         _write_json(f"{dumps(document)}\n")
 
     def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> int:
-        """Print each item on a line as it comes; in JSON one array, closed however they end. How many."""
+        """Print each item on a line as it arrives; in JSON one array, closed however the items end. Return
+        their number.
+        """
         count = 0
         if not self.json:
             for item in items:
@@ -117,14 +121,14 @@ class Printer:
         return count
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-        """Print a table, or the sentence that says why there is none."""
-        listed = [[visible.visible(self._hinted(str(cell))) for cell in row] for row in rows]
+        """Print a table, or the sentence `empty` where it has no rows."""
+        listed = [[visible.visible(self._rewrite_hints(str(cell))) for cell in row] for row in rows]
         if not listed:
             self.note(empty)
         elif self.terminal:
             self._draw(columns, listed)
         else:
-            self.lines(aligned([columns, *listed] if any(columns) else listed))
+            self.lines(align([columns, *listed] if any(columns) else listed))
 
     def _draw(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table that fits the terminal."""
@@ -143,15 +147,15 @@ class Printer:
         self.console.print(drawn)
 
     def clear(self) -> None:
-        """Begin the screen anew; an empty line where there is none."""
+        """Clear the screen; print an empty line where there is no terminal."""
         if self.terminal:
             self.console.clear()
         else:
             self.line("")
 
     def line(self, text: str) -> None:
-        """Print a line, or several, however long: what others wrote is no markup."""
-        print_text(self._hinted(text))
+        """Print one or several lines of any length; markup in texts of others is printed as it is."""
+        print_text(self._rewrite_hints(text))
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines."""
@@ -159,30 +163,30 @@ class Printer:
             self.line(line)
 
     def findings(self, findings: Iterable[Mapping[str, Any]]) -> None:
-        """Print what was found, as a part of the answer."""
+        """Print findings as a part of the result."""
         print_findings(self.console, findings, self._command)
 
     def note(self, sentence: str) -> None:
-        """A line on stderr beside the answer."""
-        _write(sys.stderr, self._hinted(sentence))
+        """Print a line on stderr beside the result."""
+        _write(sys.stderr, self._rewrite_hints(sentence))
 
     def warn(self, sentence: str) -> None:
-        """A warning on stderr, in both formats."""
+        """Print a warning on stderr, in both formats."""
         from rich.text import Text
 
-        warning = Text.assemble(("warning: ", "yellow"), self._hinted(sentence))
+        warning = Text.assemble(("warning: ", "yellow"), self._rewrite_hints(sentence))
         self.messages.print(warning, highlight=False, soft_wrap=True)
 
     def done(self, document: Any, sentence: str) -> None:
-        """Answer with one sentence, or the document."""
+        """Print one sentence, or the document."""
         self.show(document, lambda _: self.line(sentence))
 
-    def _hinted(self, text: str) -> str:
+    def _rewrite_hints(self, text: str) -> str:
         return in_place(text, self._command)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines whose columns begin at the same place; a cell may have several lines."""
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Format rows as lines with aligned columns; a cell may have several lines."""
     from rich.cells import cell_len
 
     cells = [[visible.visible(cell).split("\n") for cell in row] for row in rows]
@@ -197,7 +201,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def print_text(text: str) -> None:
-    """A line, or several, on stdout."""
+    """Print one or several lines on stdout."""
     _write(sys.stdout, text)
 
 
@@ -207,19 +211,22 @@ def _write(file: TextIO, text: str) -> None:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     _write_json(f"{dumps(document, indent=2)}\n")
 
 
 def _write_json(text: str) -> None:
-    """A piece of a document on stdout: what its encoding lacks as JSON writes it, not as Python does."""
+    """Write a part of a document to stdout; characters that its encoding lacks are escaped
+    as JSON does it.
+    """
     sys.stdout.write(visible.json(text, sys.stdout.encoding or "utf-8"))
     sys.stdout.flush()
 
 
 def print_error(error: CliError, *, as_json: bool, command: str = COMMAND) -> None:
-    """Say on stderr, or as the JSON document on stdout, why the command ends early; `command` is what hints
-    call it.
+    """Print on stderr, or as the JSON document on stdout, why the command ends early.
+
+    `command`: name of the command in hints.
     """
     try:
         if as_json and not error.answered:
@@ -239,7 +246,7 @@ def _print_error(error: CliError, command: str) -> None:
 
 
 def _beside_findings(error: CliError) -> str:
-    """Why the command ends early; of what was found, which stands below, how much."""
+    """Return the reason why the command ends early; where findings stand below it, only their number."""
     if not error.findings:
         return error.message
     from daggerclient.findings import headline
@@ -249,12 +256,14 @@ def _beside_findings(error: CliError) -> str:
 
 
 def amount(things: int) -> str:
-    """How much is wrong."""
+    """Format the number of problems."""
     return "one thing is wrong" if things == 1 else f"{things} things are wrong"
 
 
 def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]], command: str = COMMAND) -> None:
-    """Each finding in a line: where, of what, what, and its code; the line of the query; what to write."""
+    """Print each finding on a line, with its place and code; then the line of the query, and
+    the suggestion.
+    """
     from rich.text import Text
 
     for finding in findings:
@@ -263,12 +272,14 @@ def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]], co
         if source := finding.get("source"):
             console.print(Text(source, style="dim"), soft_wrap=True)
         suggestion = finding.get("suggestion")
-        if suggestion and not _says(finding["message"], suggestion):
+        if suggestion and not _ends_with_suggestion(finding["message"], suggestion):
             console.print(Text(f"    suggestion: {suggestion}"), soft_wrap=True)
 
 
-def _says(message: str, suggestion: str) -> bool:
-    """Whether a message ends with what to write; one that has those characters elsewhere does not say so."""
+def _ends_with_suggestion(message: str, suggestion: str) -> bool:
+    """Return whether a message ends with the suggestion; elsewhere the same characters may mean something
+    else.
+    """
     return message.endswith((hint(suggestion), f": {suggestion}."))
 
 

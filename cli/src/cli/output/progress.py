@@ -13,9 +13,9 @@ PLAIN_INTERVAL_S = 15.0
 
 
 class Steps:
-    """Tells which step of some work is under way and how long each took.
+    """Reports which step of some work is running, and how long each took.
 
-    quiet: say nothing at all.
+    quiet: print nothing.
     """
 
     def __init__(self, console: "Console", *, quiet: bool = False) -> None:
@@ -24,7 +24,7 @@ class Steps:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Report]:
-        """One step; the yielded function replaces the detail shown beside its title."""
+        """Report a step; the yielded function replaces the detail shown beside its title."""
         if self._quiet:
             yield lambda _detail: None
             return
@@ -41,7 +41,7 @@ class Steps:
         )
 
     def note(self, text: str) -> None:
-        """A line beside the steps."""
+        """Print a line beside the steps."""
         if not self._quiet:
             self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 

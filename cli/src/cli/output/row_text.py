@@ -1,4 +1,4 @@
-"""A row of a dagger as the command shows it: as a document, and its values as text."""
+"""Rows of a dagger as documents, and their values as text."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from daggerspec.row import Row
 
 
 def document(row: Row) -> dict[str, Any]:
-    """A row as JSON."""
+    """Build the document of a row."""
     time = iso(row.time) if row.time else None
     return {WINDOW_TIMESTAMP: time, "tags": dict(row.tags), "fields": dict(row.fields)}
 
 
 def text(value: Any) -> str:
-    """A value as people read it: nothing for null, JSON for what is nested."""
+    """Format a value for people: nothing for null, JSON for a nested value."""
     match value:
         case None:
             return ""

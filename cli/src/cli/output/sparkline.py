@@ -26,7 +26,9 @@ class Series:
 
     @staticmethod
     def collect(rows: Sequence[Row]) -> list["Series"]:
-        """The series behind rows that stand newest first; newest, then largest, first."""
+        """Collect the series of rows that are sorted newest first; the newest series, then the largest,
+        first.
+        """
         values: dict[tuple[str, str], list[float]] = defaultdict(list)
         last: dict[tuple[str, str], str] = {}
         for row in reversed(rows):
@@ -40,17 +42,19 @@ class Series:
 
 
 def sparkline(values: Iterable[float], width: int = WIDTH) -> str:
-    """The last `width` values as blocks, from zero (or the least, when that is negative) to the largest."""
-    shown = list(values)[-width:]
-    if not shown:
+    """Draw the last `width` values as blocks, from zero (or the least where that is
+    negative) to the largest.
+    """
+    last_values = list(values)[-width:]
+    if not last_values:
         return ""
-    low, high = min(0.0, *shown), max(0.0, *shown)
+    low, high = min(0.0, *last_values), max(0.0, *last_values)
     span = (high - low) or 1.0
-    return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in shown)
+    return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in last_values)
 
 
 def table(title: str, series: Sequence[Series], height: int) -> Table:
-    """A table of the first series that fit into `height` lines."""
+    """Build a table of the first series that fit into `height` lines."""
     drawn = Table(
         title=title,
         title_justify="left",

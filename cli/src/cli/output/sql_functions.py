@@ -10,37 +10,40 @@ from daggersql.functions.reference import usage
 from daggersql.functions.signature import Function
 
 
-def listed() -> list[dict[str, Any]]:
-    """All of them, by name."""
+def documents() -> list[dict[str, Any]]:
+    """Return the documents of all functions by name."""
     return [
-        _told(function)
-        for function in sorted(registry.callable_functions(), key=lambda known: known.name.lower())
+        _build_document(function)
+        for function in sorted(registry.callable_functions(), key=lambda function: function.name.lower())
     ]
 
 
 def one(name: str) -> dict[str, Any]:
-    """The one of that name, in any letter case. Raises: RefusedError."""
+    """Return the document of a function, in any letter case. Raises: RefusedError."""
     function = registry.find(name)
     if function is None:
-        meant = nearest(name, (known.name for known in registry.callable_functions()))
-        hint = f": did you mean {meant}?" if meant else ""
+        suggestion = nearest(name, (function.name for function in registry.callable_functions()))
+        hint = f": did you mean {suggestion}?" if suggestion else ""
         raise RefusedError(f"no function is called {name}{hint}", reason="UNKNOWN_FUNCTION")
-    return _told(function)
+    return _build_document(function)
 
 
-def lines(told: Mapping[str, Any]) -> list[str]:
-    """One function for a reader."""
-    text = [told["usage"]]
-    if told["about"]:
-        text += ["", told["about"]]
-    if told["parameters"]:
-        text += ["", *(f"  {taken['name']}: {taken['about']}" for taken in told["parameters"])]
-    if told["examples"]:
-        text += ["", *(f"  {shown['call']}  -- {shown['answer']}" for shown in told["examples"])]
+def lines(document: Mapping[str, Any]) -> list[str]:
+    """Format the document of a function as lines."""
+    text = [document["usage"]]
+    if document["about"]:
+        text += ["", document["about"]]
+    if document["parameters"]:
+        text += [
+            "",
+            *(f"  {parameter['name']}: {parameter['about']}" for parameter in document["parameters"]),
+        ]
+    if document["examples"]:
+        text += ["", *(f"  {example['call']}  -- {example['answer']}" for example in document["examples"])]
     return text
 
 
-def _told(function: Function) -> dict[str, Any]:
+def _build_document(function: Function) -> dict[str, Any]:
     doc = function.doc
     return {
         "name": function.name,

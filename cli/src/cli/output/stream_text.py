@@ -1,4 +1,4 @@
-"""A stream as people read it: its columns, and what its topics hold."""
+"""Show a stream to people: its columns, and the traffic of its topics."""
 
 from textwrap import shorten
 
@@ -8,11 +8,11 @@ from cli.output.printer import Printer
 from cli.output.visible import printable
 
 ABOUT = 80
-"""Characters of what is told about a column of a stream."""
+"""Most characters of the text about a column."""
 
 
 def describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
-    """Print its columns, after what it is."""
+    """Print a stream's description, and a table of its columns."""
     stream = answer.stream
     out.line(f"{stream.name}: {stream.message} in {' '.join(stream.topics)} of {stream.cluster}")
     out.line(f"event time: {stream.time_field}, the column rowtime")
@@ -41,7 +41,7 @@ def describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
 
 
 def _about(column: gateway_pb2.StreamColumn) -> str:
-    """Which values it has, and what its schema says of it, in what fits beside the other columns."""
+    """Join a column's enum values and its comment, cut to ABOUT characters."""
     values = ", ".join(value.name for value in column.enum_values)
     return shorten(printable("; ".join(filter(None, (values, column.comment)))), ABOUT, placeholder=" …")
 
@@ -50,8 +50,8 @@ def _values(column: gateway_pb2.StreamColumn) -> str:
     return " ".join(f"{value.name}={value.number}" for value in column.enum_values)
 
 
-def traffic(told: gateway_pb2.DescribeStreamResponse | gateway_pb2.SampleStreamResponse) -> str:
-    """How many partitions, and records a second where that is known."""
-    partitions = f"{told.partitions:,} partition{'' if told.partitions == 1 else 's'}"
-    rate = f", {told.records_per_second:,.1f} records a second in the last minute"
-    return partitions + (rate if told.HasField("records_per_second") else "")
+def traffic(answer: gateway_pb2.DescribeStreamResponse | gateway_pb2.SampleStreamResponse) -> str:
+    """Format the number of partitions, and the rate of records where it is known."""
+    partitions = f"{answer.partitions:,} partition{'' if answer.partitions == 1 else 's'}"
+    rate = f", {answer.records_per_second:,.1f} records a second in the last minute"
+    return partitions + (rate if answer.HasField("records_per_second") else "")

@@ -1,4 +1,4 @@
-"""What a team takes, for people: its quotas with what is used of them, and what its daggers cost. Pure."""
+"""Show the quotas of a team with their use, and the costs of its daggers. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,7 @@ _MIB = 2**20
 
 
 def quotas(uses: Iterable[pb.QuotaUse]) -> list[Sequence[str]]:
-    """A line for each quota: QUOTA_COLUMNS."""
+    """Build a row of QUOTA_COLUMNS for each quota."""
     return [
         (
             _KEYS.get(use.name, use.name),
@@ -33,28 +33,28 @@ def quotas(uses: Iterable[pb.QuotaUse]) -> list[Sequence[str]]:
 
 
 def verdict(use: pb.QuotaUse) -> str:
-    """Whether a quota is used up."""
+    """Return whether a quota is used up, or above its soft limit, in words."""
     if use.quota.HasField("hard") and use.used >= use.quota.hard:
         return "used up"
     return "above soft" if use.quota.HasField("soft") and use.used > use.quota.soft else ""
 
 
 def costs(daggers: Iterable[pb.DaggerCost], *, wide: bool) -> list[Sequence[str]]:
-    """A line for each dagger: COST_COLUMNS, or COST_WIDE."""
+    """Build a row of COST_COLUMNS, or COST_WIDE, for each dagger."""
     rows: list[Sequence[str]] = []
     for dagger in daggers:
-        heard = dagger.HasField("age")
+        is_measured = dagger.HasField("age")
         row = (
             dagger.dagger,
-            rough(dagger.age.ToTimedelta()) if heard else NONE,
-            short(dagger.cpu_seconds_per_day) if heard else NONE,
+            rough(dagger.age.ToTimedelta()) if is_measured else NONE,
+            short(dagger.cpu_seconds_per_day) if is_measured else NONE,
             size(dagger.memory_bytes),
-            short(dagger.records_per_day) if heard else NONE,
+            short(dagger.records_per_day) if is_measured else NONE,
             size(dagger.state_bytes),
         )
         further = (
-            short(dagger.cpu_seconds) if heard else NONE,
-            short(dagger.records) if heard else NONE,
+            short(dagger.cpu_seconds) if is_measured else NONE,
+            short(dagger.records) if is_measured else NONE,
             short(dagger.records_per_second),
             short(dagger.rows_per_minute),
             size(dagger.launch_memory_mib * _MIB),

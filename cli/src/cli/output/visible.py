@@ -1,6 +1,6 @@
-"""Texts of others as a person can see them: escape sequences, overrides of direction and the like as escapes.
+"""Make texts of others visible: escape sequences, overrides of direction and the like are escaped.
 
-All that a command prints goes through here (`cli.output.printer`, `cli.output.console`).
+All output of commands passes through here (`cli.output.printer`, `cli.output.console`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ _LAYOUT: Final = frozenset("\n\t")
 
 
 def printable(text: str) -> str:
-    """A text on a line: what would not be seen is escaped, as Python writes it."""
+    """Escape invisible characters of a text that goes on one line, as Python's literals do."""
     return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def visible(text: str) -> str:
-    """The same of several lines, which may have tabs."""
+    """Escape invisible characters of a text, except newlines and tabs."""
     if text.isprintable():
         return text
     return "".join(character if character in _LAYOUT else _escape(character) for character in text)
 
 
 def json(text: str, encoding: str = "utf-8") -> str:
-    """The same of a JSON document, which means what it meant; what an encoding lacks is escaped as well."""
+    """Escape invisible characters of a JSON document, and characters that `encoding` lacks;
+    its value stays.
+    """
     if not text.isprintable():
         text = "".join(character if character == "\n" else _escape_json(character) for character in text)
     try:

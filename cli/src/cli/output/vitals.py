@@ -1,4 +1,4 @@
-"""What a dagger does now, for people: ages, not instants, and counts in short. Pure: now is an argument."""
+"""Show what daggers do now: ages in place of instants, and short counts. Pure: now is an argument."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from daggerspec.limits import RECENT_S
 
 NONE = "-"
 COLUMNS = ("NAME", "PHASE", "FOR", "REC/S", "ROWS/S", "LAG", "WARNINGS")
-"""What fits a hundred characters, with names of up to thirty."""
+"""Columns that fit into a hundred characters, with names of up to thirty."""
 WIDE = (
     *COLUMNS, "COMMIT", "RESTARTS", "WATERMARK", "LATE", "QUARANTINED", "STATE", "MEMORY", "TEAM", "VERSION",
     "DESIRED", "HOST",
@@ -22,7 +22,7 @@ _RECENTLY = f"in {spoken(timedelta(seconds=RECENT_S))}"
 
 
 def row(dagger: dagger_pb2.Dagger, now: datetime, *, wide: bool) -> Sequence[str]:
-    """A dagger in a line: `COLUMNS`, or `WIDE`."""
+    """Build a dagger's row of `COLUMNS`, or of `WIDE`."""
     vitals = dagger.vitals
     warned = list(dict.fromkeys(warned_.code for warned_ in vitals.warnings))
     more = f" +{len(warned) - 1}" if len(warned) > 1 else ""
@@ -55,7 +55,7 @@ def row(dagger: dagger_pb2.Dagger, now: datetime, *, wide: bool) -> Sequence[str
 
 
 def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]:
-    """A dagger's own page: a line for each thing that is known."""
+    """Build the lines of a dagger's own page."""
     vitals = dagger.vitals
     phase = _phase(dagger)
     if dagger.HasField("phase_time"):
@@ -66,7 +66,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
     if dagger.HasField("shadow"):
         lines.append(("shadow", _shadow(dagger.shadow, now)))
     if dagger.HasField("last_exit"):
-        lines.append(("last exit", _ended(dagger.last_exit, now)))
+        lines.append(("last exit", _exit(dagger.last_exit, now)))
     if not vitals.HasField("heard_time"):
         return lines
     recent_quarantined = vitals.recent_quarantined
@@ -91,7 +91,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
 
 
 def _late(vitals: vitals_pb2.Vitals) -> str:
-    """Late rows, and how many windows each is missing from, added up."""
+    """Format the late rows, and the sum of windows that they are missing from."""
     rows, recent = vitals.late_rows, vitals.recent_late_rows
     if not vitals.HasField("late_windows"):
         return f"{rows:,} rows" + (f", {recent:,} {_RECENTLY}" if recent else "")
@@ -99,24 +99,24 @@ def _late(vitals: vitals_pb2.Vitals) -> str:
     return f"{rows:,} rows, missing from {vitals.late_windows:,} windows in all{lately}"
 
 
-def warning(told: vitals_pb2.HealthWarning) -> str:
-    """A warning in a line: whose it is, what is wrong, what to do next."""
-    return f"{complaint(told)} {told.next}".rstrip()
+def warning(warning_: vitals_pb2.HealthWarning) -> str:
+    """Format a warning as a line: domain, problem, next action."""
+    return f"{complaint(warning_)} {warning_.next}".rstrip()
 
 
-def complaint(told: vitals_pb2.HealthWarning) -> str:
-    """Whose it is, and what is wrong."""
-    whose = error_text.domain(told.domain) if told.domain else ""
-    return f"{whose} {told.code}: {told.message.removesuffix('.')}.".lstrip()
+def complaint(warning_: vitals_pb2.HealthWarning) -> str:
+    """Format the domain and the problem of a warning."""
+    whose = error_text.domain(warning_.domain) if warning_.domain else ""
+    return f"{whose} {warning_.code}: {warning_.message.removesuffix('.')}.".lstrip()
 
 
 def age(instant: Timestamp, now: datetime) -> str:
-    """How long ago, by its greatest unit: `4 min`."""
+    """Format an age by its greatest unit: `4 min`."""
     return rough(_since(instant, now))
 
 
 def ago(instant: Timestamp, now: datetime) -> str:
-    """The same in a sentence: `4 min ago`, or `in 4 min`."""
+    """Format an instant relative to now: `4 min ago`, or `in 4 min`."""
     ahead = instant.ToDatetime(tzinfo=UTC) - now
     if ahead >= timedelta(seconds=1):
         return f"in {rough(ahead)}"
@@ -124,7 +124,7 @@ def ago(instant: Timestamp, now: datetime) -> str:
 
 
 def short(number: float) -> str:
-    """Three digits that count: `0`, `0.25`, `9.1`, `1,234`, `12.3k`, `4.5M`."""
+    """Format a number with three significant digits: `0`, `0.25`, `9.1`, `1,234`, `12.3k`, `4.5M`."""
     if number >= 1e6:
         return f"{number / 1e6:.1f}M"
     if number >= 1e4:
@@ -135,7 +135,7 @@ def short(number: float) -> str:
 
 
 def size(memory: int) -> str:
-    """Bytes, in MiB or GiB."""
+    """Format bytes in MiB or GiB."""
     mib = memory / 2**20
     if not memory:
         return NONE
@@ -157,7 +157,7 @@ def _shadow(shadow: dagger_pb2.DriverShadow, now: datetime) -> str:
     return f"{beside}, and takes its place behind {iso(shadow.boundary)}"
 
 
-def _ended(ended: dagger_pb2.DriverExit, now: datetime) -> str:
-    code = f", code {ended.code}" if ended.HasField("code") else ""
-    why = f": {error_text.sentence(ended.error)}" if ended.HasField("error") else ""
-    return f"{ago(ended.time, now)}{code}{why}"
+def _exit(last_exit: dagger_pb2.DriverExit, now: datetime) -> str:
+    code = f", code {last_exit.code}" if last_exit.HasField("code") else ""
+    why = f": {error_text.sentence(last_exit.error)}" if last_exit.HasField("error") else ""
+    return f"{ago(last_exit.time, now)}{code}{why}"

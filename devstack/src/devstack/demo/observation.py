@@ -11,7 +11,7 @@ from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from cli.errors import CliError
 from cli.framework.gateway import Gateway
-from cli.framework.row_reads import read, watched
+from cli.framework.row_reads import read, watch_rows
 from daggerspec.row import Row
 from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack
@@ -62,7 +62,7 @@ class Watch:
     def _follow(self) -> None:
         while not self._over.wait(PAUSE_S):
             with suppress(CliError):  # begun anew: what is compared in the end is read, not watched
-                for look in watched(self._gateway, self._name, SINK):
+                for look in watch_rows(self._gateway, self._name, SINK):
                     with self._lock:
                         self._rows |= {row.identity: row for row in look.rows}
                     if self._over.is_set():

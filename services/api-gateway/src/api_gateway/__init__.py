@@ -1,1 +1,1 @@
-"""The gRPC API: requests in, answers out, a projection to read from."""
+"""The gRPC API: appends requests to the log, and answers from the log's fold and its projection."""

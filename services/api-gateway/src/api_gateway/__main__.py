@@ -1,4 +1,4 @@
-"""`python -m api_gateway`: reads the settings, puts the parts together, serves until SIGTERM.
+"""`python -m api_gateway`: read the settings, build the gateway, serve until SIGTERM.
 
 It has the shape and the exit codes of `chassis.service`.
 """
@@ -17,7 +17,7 @@ from functools import partial
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.auth.audit_topic import KafkaAudits
-from api_gateway.auth.oidc import Verifier, fetching
+from api_gateway.auth.oidc import Verifier, build_fetch
 from api_gateway.hosts.client import HostAccess
 from api_gateway.metrics import gauges
 from api_gateway.quarantine.topic import KafkaQuarantine
@@ -39,8 +39,8 @@ from kafkaclient import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What the settings name."""
+class GatewayConfig:
+    """Settings, and what was read from the files that they name."""
 
     settings: GatewaySettings
     endpoint: Endpoint
@@ -48,38 +48,38 @@ class Parts:
 
 
 def main() -> int:
-    """Serve; answers the exit code."""
+    """Serve; return the exit code."""
     away = (LogError,)
     return service.run("api-gateway", GatewaySettings, sys.argv[1:], read=_read, serve=_serve, away=away)
 
 
-def _read(settings: GatewaySettings) -> Parts:
-    """Raises: OSError, ValueError when a file cannot be used."""
-    reached = endpoint(
+def _read(settings: GatewaySettings) -> GatewayConfig:
+    """Read the files that settings name. Raises: OSError, ValueError where one cannot be used."""
+    endpoint_ = endpoint(
         settings.bind,
         certificate=settings.tls_cert_file,
         key=settings.tls_key_file,
         tokens=settings.token_file,
         token_hint=settings.token_hint,
     )
-    return Parts(settings, reached, _host_access(settings))
+    return GatewayConfig(settings, endpoint_, _host_access(settings))
 
 
-async def _serve(parts: Parts, asked: asyncio.Event) -> None:
-    projection = Projection(parts.settings.database_url)
+async def _serve(config: GatewayConfig, stop_requested: asyncio.Event) -> None:
+    projection = Projection(config.settings.database_url)
     try:
-        await _serve_from(projection, parts, asked)
+        await _serve_from(projection, config, stop_requested)
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()[0]
         raise service.Unavailable(f"the database {projection.place} cannot be used: {cause}") from error
 
 
-async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event) -> None:
-    settings, reached = parts.settings, parts.endpoint
+async def _serve_from(projection: Projection, config: GatewayConfig, stop_requested: asyncio.Event) -> None:
+    settings, reached = config.settings, config.endpoint
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     metrics = Metrics("api-gateway")
     kafka = settings.kafka()
-    if not await await_topics(kafka, asked):
+    if not await await_topics(kafka, stop_requested):
         return
     async with (
         KafkaLog(kafka, topics.CONTROL) as log,
@@ -96,7 +96,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             reference_places=settings.allowed_references,
             secret_places=settings.allowed_secrets,
             away=lambda: log.away,
-            host_access=parts.access,
+            host_access=config.access,
             counted=metrics.calls(),
             audits=partial(_audits, kafka),
             audit_topic=KafkaAudits(kafka),
@@ -105,7 +105,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             limits=settings.limits,
             checker=checker,
             bounds=settings.bounds,
-            unknown_teams=settings.becomes_of_unknown_teams,
+            unknown_teams=settings.unknown_team_action,
             health_bind=settings.health_bind,
             per_address=settings.connections_per_address or PER_ADDRESS,
         ) as gateway,
@@ -114,7 +114,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
         tune_gc(ALIVE)
         host = settings.bind.rpartition(":")[0]
         logging.logger().info("service.started", address=f"{host}:{gateway.port}", tls=reached.tls)
-        stop = asyncio.create_task(asked.wait())
+        stop = asyncio.create_task(stop_requested.wait())
         await asyncio.wait((stop, gateway.failed), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         if gateway.failed.done():
@@ -124,7 +124,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
 
 @asynccontextmanager
 async def _audits(kafka: Connection) -> AsyncGenerator[Log]:
-    """The audit's topic. Raises: LogError when it cannot be made or written to."""
+    """Open the audit topic, and create it where it is missing. Raises: LogError."""
     await ensure_topics(kafka, (topics.AUDITS,))
     async with KafkaLog(kafka, topics.AUDIT) as log:
         yield log
@@ -133,14 +133,17 @@ async def _audits(kafka: Connection) -> AsyncGenerator[Log]:
 def _verifier(settings: GatewaySettings) -> Verifier | None:
     provider = settings.provider
     return (
-        Verifier(provider, fetching(provider.issuer, settings.allowed, settings.proxies))
+        Verifier(provider, build_fetch(provider.issuer, settings.allowed, settings.proxies))
         if provider
         else None
     )
 
 
 def _host_access(settings: GatewaySettings) -> Callable[[], HostAccess]:
-    """Raises: OSError, ValueError when a file cannot be used."""
+    """Build the reader of credentials for hosts, which reads files again when they change.
+
+    Raises: OSError, ValueError where a file cannot be used.
+    """
     tokens, authority = settings.host_token_file, settings.host_ca_file
 
     def read() -> HostAccess:

@@ -1,4 +1,4 @@
-"""What a gateway tells Prometheus beside its calls."""
+"""Metrics of a gateway, beside those of its calls."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ DECLARED: Final = (DAGGERS, UNREADABLE, PROJECTED, KAFKA_AWAY)
 
 
 def gauges(gateway: Gateway, away: Callable[[], str]) -> Iterator[GaugeMetricFamily]:
-    """A gateway as it is now."""
+    """Yield the gauges of a gateway as it is now."""
     follower, fleet = gateway.follower, gateway.fold.fleet
     yield LOG_SEQUENCE.family({(CONTROL,): follower.sequence})
     yield LOG_DAMAGED.family({(CONTROL,): bool(follower.damage)})
     phases = Counter(dagger.phase for dagger in fleet.daggers.values())
-    named = {
+    counts_by_name = {
         (name,): phases[number]
         for name, number in gateway_pb2.Phase.items()
         if number not in (gateway_pb2.PHASE_UNSPECIFIED, gateway_pb2.DELETED)
     }
-    yield DAGGERS.family(named)
+    yield DAGGERS.family(counts_by_name)
     yield UNREADABLE.family(len(fleet.unreadable))
     yield PROJECTED.family(gateway.projector.sequence)
     yield KAFKA_AWAY.family(bool(away()))

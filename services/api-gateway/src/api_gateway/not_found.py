@@ -1,4 +1,4 @@
-"""What is said of a name that stands for nothing: whether another was meant."""
+"""Errors and violations for unknown names, with a similar name as a suggestion."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from fleet import Fleet
 from fleet.fold.answers import about
 
 _NAMED: Final = frozenset({"cluster", "stream", "message", "sink", "secret"})
-"""What specifications name of the catalogue."""
+"""Kinds of the catalogue that specifications refer to."""
 
 
 def no_dagger(name: str, fleet: Fleet) -> ApiError:
-    """NOT_FOUND; `suggestion` in its metadata is the name that looks most like it, where one does."""
+    """Build the NOT_FOUND error of a dagger; `suggestion` in its metadata is the most similar name, where
+    there is one.
+    """
     living = [dagger for dagger in fleet.daggers if fleet.living(dagger) is not None]
     return _not_found("dagger", name, f"there is no dagger {name}", living)
 
 
 def no_host(name: str, fleet: Fleet) -> ApiError:
-    """NOT_FOUND of a host of drivers. As `no_dagger`."""
+    """Build the NOT_FOUND error of a host of drivers, with a suggestion."""
     return _not_found("host", name, f"there is no host {name}", fleet.host_names())
 
 
-def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
-    """NOT_FOUND of what is registered in the catalogue: a stream, a message. As `no_dagger`."""
-    # Nobody registers a destination: it is a team's, or nobody's.
+def no_entry(kind: str, name: str, names: Iterable[str]) -> ApiError:
+    """Build the NOT_FOUND error of a resource of the catalogue, with a suggestion."""
+    # destinations are not registered: they are owned by a team, or by nobody
     text = f"no team owns {name}" if kind == "destination" else f"{kind} {name} is not registered"
-    # What has no name is the platform, which nobody means.
-    return _not_found(kind, name, text, filter(None, known))
+    # the empty name is the platform's, which is no suggestion
+    return _not_found(kind, name, text, filter(None, names))
 
 
-def meant(violation: Violation, fleet: Fleet) -> Violation:
-    """A violation; one about a name that is not registered also says which name looks most like it."""
+def add_suggestion(violation: Violation, fleet: Fleet) -> Violation:
+    """Add the most similar name to a violation about an unregistered name."""
     kind, name = violation.metadata.get("kind", ""), violation.metadata.get("name", "")
-    known = fleet.catalogue.entries(kind) if kind in _NAMED else {}
-    near = None if name in known else nearest(name, known)
+    entries = fleet.catalogue.entries(kind) if kind in _NAMED else {}
+    near = None if name in entries else nearest(name, entries)
     if near is None:
         return violation
     return replace(
@@ -52,7 +54,7 @@ def meant(violation: Violation, fleet: Fleet) -> Violation:
     )
 
 
-def _not_found(kind: str, name: str, text: str, known: Iterable[str]) -> ApiError:
-    near = nearest(name, known)
+def _not_found(kind: str, name: str, text: str, names: Iterable[str]) -> ApiError:
+    near = nearest(name, names)
     metadata = {**about(kind, name), **({"suggestion": near} if near else {})}
     return ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text + hint(near, ""), metadata)

@@ -1,4 +1,4 @@
-"""Puts a gateway together: the one place that knows all parts, and what each is given."""
+"""Build the parts of a gateway: the only module that knows all of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from api_gateway.auth.audit_topic import AuditTopic
 from api_gateway.auth.authorization import Gate
 from api_gateway.auth.masking import Masking
 from api_gateway.auth.provenance import Provenance
-from api_gateway.auth.teams import Teams, Unknown
+from api_gateway.auth.teams import Teams, UnknownTeamAction
 from api_gateway.hosts.client import HostAccess, Hosts
 from api_gateway.hosts.preview_usage import PreviewSeconds
-from api_gateway.hosts.previews import Previewing
-from api_gateway.hosts.rows_and_logs import Readings
+from api_gateway.hosts.previews import Previews
+from api_gateway.hosts.rows_and_logs import DaggerReads
 from api_gateway.hosts.sink_tests import SinkTests
 from api_gateway.hosts.stream_samples import Samples
 from api_gateway.quarantine import service as quarantine_service
-from api_gateway.quarantine.allowing import Allowing
+from api_gateway.quarantine.allowing import RefusalAllowances
 from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.reads import QuarantineReads
 from api_gateway.quarantine.replays import Replays
@@ -37,15 +37,15 @@ from api_gateway.rpc.fleet_service import FleetService
 from api_gateway.rpc.sink_service import SinkService
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
-from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.heartbeat_cache import HeartbeatCache
 from api_gateway.state.projection import Projection
 from api_gateway.state.projector import Projector
-from api_gateway.state.reader import Reader
-from api_gateway.state.writer import Writer
-from api_gateway.validate.dagger_requests import Requests
+from api_gateway.state.reader import StateReader
+from api_gateway.state.writer import RequestWriter
+from api_gateway.validate.dagger_requests import DaggerRequests
 from api_gateway.validate.query_check_pool import Checker
 from api_gateway.validate.query_checks import Checks
-from api_gateway.validate.reachability import Bounds, Reach
+from api_gateway.validate.reachability import Reach, ReachLimits
 from daggerspec.places import Place
 from eventlog import Log
 from eventlog.follower import Follower
@@ -54,7 +54,7 @@ from fleet import Applied
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What a gateway follows, and what it makes of that, before it answers anybody."""
+    """The logs that a gateway follows, and the state that it derives from them, before it serves calls."""
 
     log: Log
     """The control topic."""
@@ -64,16 +64,16 @@ class Ground:
     projection: Projection
     alerts: Alerts
     quarantine: QuarantineTopic
-    indexed: QuarantineFollower
+    quarantine_follower: QuarantineFollower
     """Follows `quarantine` into its index."""
-    heard: Heard
+    heartbeats: HeartbeatCache
     vitals: Vitals
     audit: Audit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a gateway goes by, as `server.serving` takes it."""
+class GatewayOptions:
+    """Options of a gateway: see `server.serving`."""
 
     source: str
     reference_places: Sequence[str]
@@ -83,13 +83,13 @@ class Options:
     audit_topic: AuditTopic
     enforce: bool
     checker: Checker
-    bounds: Bounds
-    unknown_teams: Unknown
+    bounds: ReachLimits
+    unknown_teams: UnknownTeamAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What stands before the calls, and a service for each kind of them."""
+class GatewayServices:
+    """The gate of all calls, and the services."""
 
     gate: Gate
     daggers: DaggerService
@@ -113,21 +113,21 @@ class Parts:
         gateway_pb2_grpc.add_FleetServiceServicer_to_server(self.fleet, server)
 
 
-def assemble(ground: Ground, options: Options) -> Parts:
-    """Make the parts, on a fold that has reached the end of the log. Nothing runs yet."""
+def assemble(ground: Ground, options: GatewayOptions) -> GatewayServices:
+    """Build the services on a fold that has reached the end of the log. Starts no task."""
     fold, fleet, enforce = ground.fold, ground.fold.fleet, options.enforce
-    reader = Reader(ground.follower, fold, ground.projector, options.away)
+    reader = StateReader(ground.follower, fold, ground.projector, options.away)
     gate = Gate(gateway_pb2.DESCRIPTOR, fold, ground.audit, enforce=enforce, places=options.secret_places)
-    writer = Writer(ground.follower, fleet, options.source)
+    writer = RequestWriter(ground.follower, fleet, options.source)
     hosts = Hosts(ground.follower, fold, options.host_access)
     samples = Samples(hosts, fleet)
     reach = Reach(fleet, samples.kafka_id, options.bounds, enforce=enforce)
     teams = Teams(fleet, options.unknown_teams)
-    requests = Requests(fleet, writer, Checks(options.checker), gate, reach, teams)
-    masking = Masking(fleet, Provenance(fleet, ground.log, reach.ownership), requests.made)
+    requests = DaggerRequests(fleet, writer, Checks(options.checker), gate, reach, teams)
+    masking = Masking(fleet, Provenance(fleet, ground.log, reach.ownership), requests.trace_origins)
     seconds = PreviewSeconds()
     tests = SinkTests(hosts, requests, gate)
-    daggers = dagger_service.Parts(
+    daggers = dagger_service.DaggerParts(
         log=ground.log,
         follower=ground.follower,
         fold=fold,
@@ -136,18 +136,20 @@ def assemble(ground: Ground, options: Options) -> Parts:
         projection=ground.projection,
         hosts=hosts,
         samples=samples,
-        heard=ground.heard,
+        heartbeats=ground.heartbeats,
         requests=requests,
-        previewing=Previewing(hosts, fleet, requests, masking, seconds),
-        readings=Readings(fold, hosts, ground.heard, requests, masking),
+        previews=Previews(hosts, fleet, requests, masking, seconds),
+        reads=DaggerReads(fold, hosts, ground.heartbeats, requests, masking),
         vitals=ground.vitals,
         gate=gate,
         sink_tests=tests,
     )
     reads = QuarantineReads(ground.projection.database)
-    replays = Replays(requests, writer, ground.indexed, reads, ground.quarantine, ground.log, fleet)
-    allowing = Allowing(requests, writer, replays.asked_before)
-    return Parts(
+    replays = Replays(
+        requests, writer, ground.quarantine_follower, reads, ground.quarantine, ground.log, fleet
+    )
+    allowances = RefusalAllowances(requests, writer, replays.find_event)
+    return GatewayServices(
         gate=gate,
         daggers=DaggerService(daggers),
         catalog=CatalogService(
@@ -156,15 +158,17 @@ def assemble(ground: Ground, options: Options) -> Parts:
             reader,
             samples,
             masking,
-            ground.heard,
+            ground.heartbeats,
             options.reference_places,
         ),
-        access=AccessService(fleet, writer, reader, ground.heard, seconds, reach, requests, masking),
+        access=AccessService(fleet, writer, reader, ground.heartbeats, seconds, reach, requests, masking),
         sinks=SinkService(fleet, writer, reader, reach, tests, masking, options.secret_places),
         quarantine=QuarantineService(
-            quarantine_service.Parts(reader, ground.indexed, reads, masking, replays, allowing, hosts)
+            quarantine_service.QuarantineParts(
+                reader, ground.quarantine_follower, reads, masking, replays, allowances, hosts
+            )
         ),
         alerts=AlertService(ground.alerts, options.away),
         audits=AuditService(options.audit_topic),
-        fleet=FleetService(fleet, writer, reader, hosts, ground.heard),
+        fleet=FleetService(fleet, writer, reader, hosts, ground.heartbeats),
     )

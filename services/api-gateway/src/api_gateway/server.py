@@ -1,4 +1,4 @@
-"""The gateway as a whole: the fold, the projection behind it, the services in front; start and end."""
+"""Start and stop a gateway: its fold, the projection, the services."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from daggers.v1 import gateway_pb2
 
 from access.decision import has_role
 from access.limits import CallLimits
-from api_gateway.auth.audit import Audit, Opened
+from api_gateway.auth.audit import Audit, OpenLog
 from api_gateway.auth.audit_topic import AuditTopic, MemoryAudits
 from api_gateway.auth.authentication import authentication
 from api_gateway.auth.oidc import Verifier
-from api_gateway.auth.rate_limits import limited
-from api_gateway.auth.teams import Unknown
+from api_gateway.auth.rate_limits import limit_calls
+from api_gateway.auth.teams import UnknownTeamAction
 from api_gateway.hosts.client import HostAccess
-from api_gateway.parts import Ground, Options, Parts, assemble
+from api_gateway.parts import GatewayOptions, GatewayServices, Ground, assemble
 from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.topic import QuarantineTopic
@@ -28,11 +28,11 @@ from api_gateway.rpc import health, reflection
 from api_gateway.rpc.alert_service import Alerts
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
-from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.heartbeat_cache import HeartbeatCache
 from api_gateway.state.projection import Projection
 from api_gateway.state.projector import Projector
 from api_gateway.validate.query_check_pool import Checker, in_thread
-from api_gateway.validate.reachability import Bounds
+from api_gateway.validate.reachability import ReachLimits
 from chassis.connections import PER_ADDRESS, Connections, guarding
 from chassis.endpoint import Endpoint, server_options
 from chassis.generic import Generic
@@ -47,11 +47,11 @@ from eventlog.tail import SilentTail, Tail
 from fleet import Applied
 from fleet.snapshot.entries import Unusable
 
-# A handler that has returned still has its answer to send.
+# Seconds to send the answers of handlers that have returned.
 _LAST_ANSWERS_S: Final = 0.5
-# How long a request may take from the log back into the fold.
+# Longest time, in seconds, from the append of a request until it is folded.
 _PATIENCE_S: Final = 30.0
-# Of what is answered: what somebody may see of a dagger, with its schemas.
+# Largest response, in bytes: a dagger with its schemas.
 _MAX_ANSWER: Final = 16 * 1024 * 1024
 _SERVICES: Final = tuple(
     service.full_name
@@ -66,16 +66,16 @@ _MINUTE_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A gateway that serves."""
+    """A running gateway."""
 
     port: int
     health_port: int | None
-    """Where it tells its health and nothing else; None: nowhere."""
+    """Port that serves health checks alone; None: there is none."""
     follower: Follower[Applied]
     fold: Fold
     projector: Projector
     failed: asyncio.Future[None]
-    """Done when the gateway cannot go on; holds why."""
+    """Done when the gateway cannot continue; has the error."""
 
 
 @asynccontextmanager
@@ -93,36 +93,35 @@ async def serving(
     away: Callable[[], str] = lambda: "",
     host_access: Callable[[], HostAccess] = HostAccess,
     counted: Concern | None = None,
-    audits: Opened | None = None,
+    audits: OpenLog | None = None,
     audit_topic: AuditTopic | None = None,
     verifier: Verifier | None = None,
     enforce: bool = False,
     limits: CallLimits = CallLimits(),  # noqa: B008 - a constant
     checker: Checker = in_thread,
-    bounds: Bounds = Bounds(),  # noqa: B008 - a constant
-    unknown_teams: Unknown = Unknown.ALLOW,
+    bounds: ReachLimits = ReachLimits(),  # noqa: B008 - a constant
+    unknown_teams: UnknownTeamAction = UnknownTeamAction.ALLOW,
     health_bind: str | None = None,
     per_address: int = PER_ADDRESS,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
-    """A gateway that has folded the log to its end and serves; drains when the block ends.
+    """Build a gateway on a fold of the whole log and serve while the block runs; drain at its end.
 
-    `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the
-    health monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes;
-    `reference_places` are the folders and base URLs that reference tables may be in, `secret_places`
-    where tenants' secrets may be; `away` is as `Reader` takes it; `host_access` is asked at each call of
-    a host's scheduler; `counted` counts calls; `audits` opens the audit's topic, `audit_topic` reads it;
-    `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not
-    only audited; `limits` is how much one principal may ask, `bounds` what tenants may reach; `checker`
-    checks queries; `unknown_teams`: what becomes of a dagger whose team is not registered; `health_bind`
-    is where health is told by itself, host:port; `per_address` is how many connections one address may
-    have; `drain_s` is how many seconds calls may take once the gateway drains.
+    log: the control topic. quarantine, alerts, heartbeats: the topics of quarantined records, of the health
+    monitor and of drivers. source: `ce_source` of the gateway's records. reference_places: folders and base
+    URLs of reference tables. secret_places: locations of tenants' secrets. away: why the log cannot be
+    followed now, see `StateReader`. host_access: read at each call of a host's scheduler. counted: counts
+    calls. audits: opens the audit topic for writing. audit_topic: reads it. verifier: verifies ID tokens of a
+    provider. enforce: refuse forbidden calls, and not only audit them. limits: calls of one principal.
+    checker: checks queries. bounds: what tenants may reach. unknown_teams: action for daggers of an
+    unregistered team. health_bind: host:port of health checks alone. per_address: connections that one
+    address may have. drain_s: seconds that calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
     fold, seen = await asyncio.to_thread(begin, projection)
     follower, since = following(log, fold, seen), fold.fleet.sequence
-    heard = Heard(heartbeats, fold)
+    heartbeat_cache = HeartbeatCache(heartbeats, fold)
     ground = Ground(
         log=log,
         follower=follower,
@@ -131,12 +130,12 @@ async def serving(
         projection=projection,
         alerts=Alerts(alerts),
         quarantine=quarantine,
-        indexed=QuarantineFollower(quarantine, QuarantineIndex(projection.database)),
-        heard=heard,
-        vitals=Vitals(heard, follower, fold),
+        quarantine_follower=QuarantineFollower(quarantine, QuarantineIndex(projection.database)),
+        heartbeats=heartbeat_cache,
+        vitals=Vitals(heartbeat_cache, follower, fold),
         audit=Audit(audits, source),
     )
-    options = Options(
+    options = GatewayOptions(
         source=source,
         reference_places=reference_places,
         secret_places=secret_places,
@@ -163,21 +162,21 @@ async def serving(
             authentication(endpoint.tokens, fold, verifier, hint=endpoint.token_hint),
             counted,
             parts.gate,
-            limited(limits, lambda who: not enforce or has_role(who, fold.fleet)),
+            limit_calls(limits, lambda who: not enforce or has_role(who, fold.fleet)),
             connections,
         )
         healthy = health.Health(_SERVICES)
-        # Around the other, so that a gateway that drains is still heard to.
+        # the outer one: health checks are answered while the gateway drains
         async with (
             health.serving(healthy, health_bind) as health_port,
-            _served(ground, parts, endpoint, calls, connections, healthy, drain_s=drain_s) as port,
+            _serve(ground, parts, endpoint, calls, connections, healthy, drain_s=drain_s) as port,
         ):
             yield Gateway(port, health_port, follower, fold, ground.projector, failed)
-        await ground.audit.written(drain_s)
+        await ground.audit.flush(drain_s)
     finally:
         for task in endless:
             task.cancel()
-        # The projector ends by itself: a thread of it cannot be cancelled.
+        # the projector ends by itself: its thread cannot be cancelled
         ground.projector.finish()
         await asyncio.gather(*endless, projecting, return_exceptions=True)
         await asyncio.to_thread(projection.close)
@@ -186,13 +185,15 @@ async def serving(
 def _follow(
     ground: Ground, end: int, seen: LogPosition
 ) -> tuple[Sequence[asyncio.Task[None]], asyncio.Task[None]]:
-    """Begin to follow: tasks without an end, and the projector's. `end`: the last sequence of the log."""
+    """Start the followers; return the tasks without an end, and the projector's. `end`: the log's last
+    sequence.
+    """
     folding = asyncio.create_task(fold_on(ground.follower, ground.fold))
     projecting = asyncio.create_task(ground.projector.run(since=max(end, seen.sequence)))
     others = (
         ground.alerts.run(),
-        ground.indexed.run(),
-        _hear(ground.heard, ground.follower, end),
+        ground.quarantine_follower.run(),
+        _hear(ground.heartbeats, ground.follower, end),
         ground.vitals.run(),
         ground.audit.run(),
     )
@@ -200,13 +201,13 @@ def _follow(
 
 
 def begin(projection: Projection) -> tuple[Fold, LogPosition]:
-    """The fold that a gateway begins with, and what its database has seen of the log. Blocks.
+    """Build the fold that a gateway begins with, and return the log's position in its database. Blocks.
 
     Raises: SQLAlchemyError.
     """
     try:
-        held = projection.snapshot()
-        fold = Fold() if held is None else Fold.restored(held)
+        snapshot = projection.snapshot()
+        fold = Fold() if snapshot is None else Fold.restore(snapshot)
     except Unusable as why:
         logger().warning("snapshot.ignored", why=str(why), then="the log is folded from its first record")
         return Fold(), projection.prepare(anew=True)
@@ -214,13 +215,15 @@ def begin(projection: Projection) -> tuple[Fold, LogPosition]:
 
 
 def following(log: Log, fold: Fold, seen: LogPosition) -> Follower[Applied]:
-    """What follows the control topic for a gateway whose database has `seen` that much of it."""
-    known = LogBaseline(seen, "give the gateway an empty database")
-    return Follower(log, fold, baseline=known, patience_s=_PATIENCE_S)
+    """Build the follower of the control topic for a gateway whose database has `seen` that much of it."""
+    log_position = LogBaseline(seen, "give the gateway an empty database")
+    return Follower(log, fold, baseline=log_position, patience_s=_PATIENCE_S)
 
 
 async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
-    """Fold for ever. Returns when the log is damaged: what is known stays known. Raises: LogUnavailable."""
+    """Fold until cancelled. Returns when the log is damaged; the state so far stays. Raises:
+    LogUnavailable.
+    """
     try:
         await follower.run()
     except LogReplaced:
@@ -229,17 +232,17 @@ async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
         pass
 
 
-async def _hear(heard: Heard, follower: Follower[Applied], end: int) -> None:
-    """Hear drivers once it is known which daggers there are. Raises: LogUnavailable."""
+async def _hear(heartbeats: HeartbeatCache, follower: Follower[Applied], end: int) -> None:
+    """Read heartbeats once the fold knows which daggers there are. Raises: LogUnavailable."""
     with suppress(LogDamaged):
         await follower.wait_for(end)
-    await heard.run()
+    await heartbeats.run()
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     ground: Ground,
-    parts: Parts,
+    parts: GatewayServices,
     endpoint: Endpoint,
     calls: Interceptor,
     connections: Connections,
@@ -247,7 +250,7 @@ async def _served(
     *,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    """Answer at the endpoint until the block ends, and drain then; gives the port."""
+    """Serve at the endpoint until the block ends, and drain then; yield the port."""
     server = grpc.aio.server(
         interceptors=[calls],
         options=[
@@ -269,7 +272,7 @@ async def _served(
         healthy.end()
         ground.follower.drain()
         ground.alerts.follower.drain()
-        stopping = asyncio.create_task(server.stop(drain_s))  # takes no new call from now on
+        stopping = asyncio.create_task(server.stop(drain_s))  # accepts no new call from now on
         idle = asyncio.create_task(calls.idle())
         await asyncio.wait((stopping, idle), return_when=asyncio.FIRST_COMPLETED)
         await server.stop(min(drain_s, _LAST_ANSWERS_S))
@@ -280,25 +283,25 @@ async def _served(
 def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> asyncio.Future[None]:
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def ended(task: asyncio.Task[None]) -> None:
+    def record_failure(task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and not failed.done():
             failed.set_exception(error)
 
     for task in tasks:
-        task.add_done_callback(ended)
+        task.add_done_callback(record_failure)
     return failed
 
 
 async def _until_ready(
     follower: Follower[Applied], projector: Projector, end: int, failed: asyncio.Future[None]
 ) -> None:
-    """Wait until the fold and the projection hold what the log held at the start."""
+    """Wait until the fold and the projection have reached the log's end of the start."""
 
     async def ready() -> None:
         with suppress(LogDamaged):
             await follower.wait_for(end)
-            await projector.reached(end)
+            await projector.wait_for(end)
 
     waiting = asyncio.create_task(ready())
     await asyncio.wait((waiting, failed), return_when=asyncio.FIRST_COMPLETED)

@@ -8,9 +8,9 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from access.limits import CallLimits
-from api_gateway.auth.oidc import Provider
-from api_gateway.auth.teams import Unknown
-from api_gateway.validate.reachability import Bounds
+from api_gateway.auth.oidc import OidcProvider
+from api_gateway.auth.teams import UnknownTeamAction
+from api_gateway.validate.reachability import ReachLimits
 from chassis.binding import check_secure_url, host_and_port
 from chassis.settings import (
     ConnectionSettings,
@@ -45,12 +45,14 @@ class GatewaySettings(
     """Address to serve on, host:port. Anything but loopback needs TLS files and a token file."""
 
     health_bind: str | None = None
-    """Address to tell health on by itself, host:port, by gRPC's health service without TLS and tokens: who
-    reaches it learns whether this gateway serves. Unset: only at the address for calls, until 0.3.0."""
+    """Address for health checks alone, host:port, by gRPC's health service without TLS and tokens: who
+    reaches it learns whether this gateway serves. Unset: only at the address for calls, until 0.3.0.
+    """
 
     database_url: str = Field(default="sqlite:///daggers-gateway.db", repr=False)
-    """Where the read side is kept: sqlite:///FILE, or postgresql://user:password@host/database. It is rebuilt
-    from the log at will."""
+    """Database of the read side: sqlite:///FILE, or postgresql://user:password@host/database. It can be
+    rebuilt from the log at any time.
+    """
 
     tls_cert_file: FilePath | None = None
     """PEM file of the server's certificate chain. Read again when it changes, for new connections."""
@@ -63,16 +65,17 @@ class GatewaySettings(
     again when it changes."""
 
     token_hint: str = ""
-    """What who shows no good token is told, for people, of where one is."""
+    """Hint for people whose token is missing or not valid: where to get one."""
 
     access: Literal["observe", "enforce"] = "observe"
-    """What becomes of calls that no role allows (docs/decisions/0056): observe lets them through and audits
-    them, enforce refuses them. Names of the token file are administrators, whom everything is allowed."""
+    """Mode for calls that no role allows (docs/decisions/0056): observe admits and audits them, enforce
+    refuses them. Names of the token file are administrators, who may do everything.
+    """
 
     unknown_teams: Literal["refuse", "make"] = "refuse"
-    """What becomes of a dagger whose team is not registered, once access is enforced: refuse tells the name
-    that looks most like it, make registers the team, where one may be called so. While access is observed it
-    is let through."""
+    """Action for daggers of an unregistered team, once access is enforced: refuse suggests the most similar
+    name, make registers the team where its name is valid. While access is observed they are admitted.
+    """
 
     oidc_issuer: str | None = None
     """The OpenID Connect provider whose ID tokens name people, as they name it: https://HOST/PATH, or http on
@@ -80,8 +83,9 @@ class GatewaySettings(
     needs a token."""
 
     oidc_audience: str | None = None
-    """Whom ID tokens must be meant for: client ids that the provider has for this platform, comma-separated.
-    As the first of them people log in by `daggers login`; the pages may be another (docs/access.md)."""
+    """Audiences of accepted ID tokens: client ids that the provider has for this platform, comma-separated.
+    People log in as the first by `daggers login`; the pages may be another (docs/access.md).
+    """
 
     oidc_name_claim: str = "sub"
     """The claim that names a person in roles: user:NAME. email counts when email_verified is true."""
@@ -99,9 +103,9 @@ class GatewaySettings(
     Read again when it changes."""
 
     reference_places: str = ""
-    """Where reference tables may be: folders of the drivers' hosts (absolute) and base URLs, comma-separated;
-    one that has a comma stands in quotes.
-    Empty: nowhere. Drivers read what is there with their own rights."""
+    """Places of reference tables: absolute folders on the drivers' hosts, and base URLs, comma-separated; one
+    that contains a comma stands in quotes. Empty: nowhere. Drivers read them with their own permissions.
+    """
 
     consumer_groups: str = ""
     """Prefixes of the consumer groups that daggers may have beside daggers.NAME, comma-separated; in one,
@@ -122,7 +126,7 @@ class GatewaySettings(
     @field_validator("oidc_audience")
     @classmethod
     def _names_a_client(cls, audience: str | None) -> str | None:
-        if audience is not None and not _listed(audience):
+        if audience is not None and not _split(audience):
             raise ValueError("must name a client id, or several, comma-separated")
         return audience
 
@@ -149,17 +153,17 @@ class GatewaySettings(
         return self
 
     @property
-    def becomes_of_unknown_teams(self) -> Unknown:
-        """As the gateway takes it."""
-        return Unknown(self.unknown_teams) if self.access == "enforce" else Unknown.ALLOW
+    def unknown_team_action(self) -> UnknownTeamAction:
+        """Action for daggers of an unregistered team in the present mode of access."""
+        return UnknownTeamAction(self.unknown_teams) if self.access == "enforce" else UnknownTeamAction.ALLOW
 
     @property
-    def provider(self) -> Provider | None:
-        """Whose ID tokens are taken."""
+    def provider(self) -> OidcProvider | None:
+        """The OpenID Connect provider; None where none is set."""
         if self.oidc_issuer is None or self.oidc_audience is None:
             return None
-        audience, *others = _listed(self.oidc_audience)
-        return Provider(
+        audience, *others = _split(self.oidc_audience)
+        return OidcProvider(
             self.oidc_issuer,
             audience,
             self.oidc_name_claim,
@@ -170,20 +174,20 @@ class GatewaySettings(
 
     @property
     def limits(self) -> CallLimits:
-        """How much one principal may ask."""
+        """Limits of one principal's calls."""
         return CallLimits.of_rate(self.requests_per_second)
 
     @property
-    def bounds(self) -> Bounds:
-        """What tenants may reach."""
-        groups, below = _listed(self.consumer_groups), folders.parse(self.allowed_folders)
-        return Bounds(self.allowed, groups, below, self.proxies)
+    def bounds(self) -> ReachLimits:
+        """Limits of what tenants may reach."""
+        groups, below = _split(self.consumer_groups), folders.parse(self.allowed_folders)
+        return ReachLimits(self.allowed, groups, below, self.proxies)
 
     @property
     def allowed_references(self) -> tuple[str, ...]:
-        """The folders and base URLs that reference tables may be in."""
+        """Folders and base URLs of reference tables."""
         return folders.listed(self.reference_places)
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())

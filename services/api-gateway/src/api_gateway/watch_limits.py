@@ -1,6 +1,7 @@
-"""What every watch of a log has: where it may begin, and how it ends.
+"""Begin and end of watches of a log: check the sequence that one begins behind, and build the errors at its
+end.
 
-A sequence that a watch begins behind is one that the log has reached. Watches end with the gateway, and say
+A watch begins behind a sequence that the log has reached. The gateway ends watches when it drains, and tells
 where to resume.
 """
 
@@ -25,11 +26,12 @@ async def begin(
     end_of: Callable[[], Awaitable[int]],
     follower: Follower[Any],
 ) -> int:
-    """Check what a watch asks for, a name (field `path`; or none) and a sequence, and wait for its fold.
+    """Check a watch's name (field `path`; or none) and sequence, and wait until the fold reaches the log's
+    end.
 
-    `end_of` gives the sequence of the log's last record.
-    Answers the sequence of its last record now. Raises: ApiError, UNAVAILABLE when Kafka does not answer,
-    OUT_OF_RANGE when the log ends before `since`, FAILED_PRECONDITION when it is damaged.
+    `end_of` returns the sequence of the log's last record. Returns that sequence. Raises: ApiError,
+    UNAVAILABLE when Kafka does not answer, OUT_OF_RANGE when the log ends before `since`, FAILED_PRECONDITION
+    when it is damaged.
     """
     wrong: Sequence[Violation] = list(fields.name(path, name)) if name else []
     if since is not None and since < -1:
@@ -37,13 +39,13 @@ async def begin(
     if wrong:
         raise invalid(wrong)
     if follower.damage:
-        raise damaged(follower.damage, follower.sequence)
+        raise damage_error(follower.damage, follower.sequence)
     try:
         end = await end_of()
     except LogUnavailable as error:
-        raise unavailable(error, follower.sequence) from error
+        raise unavailable_error(error, follower.sequence) from error
     except LogDamaged as error:
-        raise damaged(str(error), follower.sequence) from error
+        raise damage_error(str(error), follower.sequence) from error
     if since is not None and since > end:
         text = f"the log ends at {end}, before {since}: this is not the log the sequence is of"
         metadata = {"asked": str(since), "end": str(end)}
@@ -51,12 +53,12 @@ async def begin(
     try:
         await follower.wait_for(end)
     except LogDamaged as error:
-        raise damaged(str(error), follower.sequence) from error
+        raise damage_error(str(error), follower.sequence) from error
     return end
 
 
-def draining(position: int) -> ApiError:
-    """The gateway ends, and a watch with it."""
+def draining_error(position: int) -> ApiError:
+    """Build the error for a watch that a draining gateway ends, with the position to resume from."""
     return ApiError(
         grpc.StatusCode.UNAVAILABLE,
         "DRAINING",
@@ -65,18 +67,18 @@ def draining(position: int) -> ApiError:
     )
 
 
-def shuts_down() -> ApiError:
-    """The same, of a watch that begins anew elsewhere."""
+def shutdown_error() -> ApiError:
+    """Build the error for a watch without a position, which begins again at another gateway."""
     return ApiError(grpc.StatusCode.UNAVAILABLE, "DRAINING", "the gateway shuts down: ask again", {})
 
 
-def damaged(why: str, reached: int) -> ApiError:
-    """Nothing more is read until a person has looked at the log."""
+def damage_error(why: str, reached: int) -> ApiError:
+    """Build the error for a damaged log, of which nothing more is read until a person repairs it."""
     text, metadata = f"the log is damaged: {why}", {"reached": str(reached)}
     return ApiError(grpc.StatusCode.FAILED_PRECONDITION, "LOG_DAMAGED", text, metadata)
 
 
-def unavailable(error: LogUnavailable, reached: int) -> ApiError:
-    """Kafka does not answer."""
+def unavailable_error(error: LogUnavailable, reached: int) -> ApiError:
+    """Build the error for a log that Kafka does not serve now."""
     metadata = {"reached": str(reached)}
     return ApiError(grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE", str(error), metadata)

@@ -1,1 +1,1 @@
-"""The pages of Daggers: static files, login and sessions, a bridge from browsers to the gateway."""
+"""The pages of Daggers: static files, login and sessions, and a bridge from browsers to the gateway."""

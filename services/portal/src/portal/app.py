@@ -1,4 +1,4 @@
-"""The ASGI application: what is served where."""
+"""The ASGI application: its routes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from portal.bridge import Bridge
-from portal.entry import Entry
-from portal.headers import Guarded
+from portal.entry import LoginRoutes
+from portal.headers import RequestGuard
 from portal.pages import Pages
 
 SERVICE = r"/api/daggers.v1.{service:str}/{method:str}"
 
 
 def application(
-    bridge: Bridge, entry: Entry, pages: Pages, *, hosts: Collection[str], secure: bool
+    bridge: Bridge, entry: LoginRoutes, pages: Pages, *, hosts: Collection[str], secure: bool
 ) -> ASGIApp:
-    """All of it. hosts: the names that browsers may call it by, host:port; secure: whether by https only."""
+    """Build the application. hosts: names by which browsers may call it, host:port. secure: only by https."""
 
     async def alive(_: Request) -> Response:
         return PlainTextResponse("ok")
@@ -35,4 +35,4 @@ def application(
             Route("/{path:path}", pages.index),
         ]
     )
-    return Guarded(app, hosts, secure)
+    return RequestGuard(app, hosts, secure)

@@ -1,8 +1,8 @@
-"""The Connect protocol of browsers to gRPC of the gateway, byte for byte: no message is decoded here.
+"""Forward calls of browsers (Connect) to the gateway (gRPC), byte for byte: no message is decoded here.
 
-One answer: the body is the message. A stream: each message of gRPC is one envelope (flags 0, length,
-message), and its status is the last one (flags 2, JSON). What a method is, is told by the content type that
-the browser chooses; the gateway refuses what does not fit. https://connectrpc.com/docs/protocol
+A unary response: the body is the message. A stream: each message of gRPC becomes one envelope (flags 0,
+length, message), and its status the last one (flags 2, JSON). The content type tells which of both a method
+is; the browser chooses it, and the gateway refuses a wrong one. https://connectrpc.com/docs/protocol
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from chassis.interceptors import RECEIVE_S
 from chassis.logging import note, unit_of_work
 from chassis.messages import MAX_CARRIER
-from portal.metrics import Counted, not_counted
+from portal.metrics import Counter, count_nothing
 
 UNARY: Final = "application/proto"
 STREAM: Final = "application/connect+proto"
@@ -32,7 +32,7 @@ _WAIT_MS, _MAX_WAIT_MS = 10_000.0, 60_000.0
 LOOK_S: Final = 30.0
 _ENVELOPE: Final = struct.Struct(">BI")
 MAX_BODY: Final = MAX_CARRIER + _ENVELOPE.size
-"""Bytes of a request; the gateway takes no more either."""
+"""Largest request, in bytes: the gateway accepts no larger ones either."""
 _LAST: Final = 2
 
 _CODES: Final = {code: code.name.lower() for code in grpc.StatusCode} | {
@@ -58,23 +58,25 @@ Metadata = Sequence[tuple[str, str]]
 
 
 class NotLoggedIn(Exception):  # noqa: N818 - reads as what is wrong
-    """Nobody is logged in who could call. One sentence."""
+    """Nobody is logged in who could call. The message is one sentence."""
 
 
 class Caller:
-    """Who calls, by a request. The base lets everybody call as nobody in particular."""
+    """Identifies the caller of a request. This base class lets everybody call anonymously."""
 
     async def metadata(self, request: Request) -> Metadata:
-        """What the gateway is shown. Raises: NotLoggedIn."""
+        """Return the metadata that the gateway authenticates. Raises: NotLoggedIn."""
         return ()
 
     def still(self, request: Request) -> bool:
-        """Whether who asked may go on; asked of streams now and then."""
+        """Return whether the caller's session continues; called for open streams from time to time."""
         return True
 
 
 def channel(address: str, authority: bytes | None = None) -> grpc.aio.Channel:
-    """A channel to a gateway at HOST:PORT or https://HOST:PORT; `authority` (PEM) signed its certificate."""
+    """Open a channel to a gateway at HOST:PORT or https://HOST:PORT; `authority` (PEM) signed its
+    certificate.
+    """
     options = [("grpc.max_receive_message_length", _MAX_ANSWER), ("grpc.enable_http_proxy", 0)]
     if not address.startswith("https://"):
         return grpc.aio.insecure_channel(address, options)
@@ -83,11 +85,11 @@ def channel(address: str, authority: bytes | None = None) -> grpc.aio.Channel:
 
 
 class Bridge:
-    """An ASGI application behind /api/{service}/{method}.
+    """ASGI application behind /api/{service}/{method}.
 
-    closing: set when the service ends; streams end then, and pages ask again.
-    look_s: how often a stream asks whether its session goes on.
-    counted: told of each call that ended: unary or stream, and its status.
+    closing: set when the service ends; streams end then, and pages open them again.
+    look_s: interval, in seconds, in which a stream checks whether its session continues.
+    count: called with each call that ended: unary or stream, and its status.
     """
 
     def __init__(
@@ -96,15 +98,15 @@ class Bridge:
         caller: Caller,
         closing: asyncio.Event,
         look_s: float = LOOK_S,
-        counted: Counted = not_counted,
+        count: Counter = count_nothing,
     ) -> None:
         self._gateway, self._caller, self._closing, self._look_s = gateway, caller, closing, look_s
-        self._counted = counted
+        self._count = count
         self.streams = 0
-        """How many go on now."""
+        """Number of open streams."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one call."""
+        """Handle one call."""
         request = Request(scope, receive)
         service, method = request.path_params["service"], request.path_params["method"]
         with unit_of_work("call", method=f"/daggers.v1.{service}/{method}") as notes:
@@ -116,10 +118,10 @@ class Bridge:
                 notes["code"] = "canceled"
             finally:
                 kind = "stream" if request.headers.get("content-type") == STREAM else "unary"
-                self._counted(kind, notes.get("code", "unknown"))
+                self._count(kind, notes.get("code", "unknown"))
 
     async def _answer(self, request: Request, method: str, send: Send) -> Response | None:
-        """The whole answer; None: it was a stream, which is written."""
+        """Handle a call and return its response; None for a stream, which is sent already."""
         kind = request.headers.get("content-type", "")
         if kind not in (UNARY, STREAM):
             return _refusal(
@@ -130,16 +132,16 @@ class Bridge:
             body = await _body(request)
             if kind == UNARY:
                 return await self._unary(method, body, metadata, _wait_s(request))
-            sent = _enveloped(body)
+            message = _open_envelope(body)
         except NotLoggedIn as why:
             return _refusal("unauthenticated", str(why))
         except TimeoutError:
             return _refusal("deadline_exceeded", f"the request did not come within {RECEIVE_S:g} s", 408)
         except ValueError as why:
             return _refusal("invalid_argument", str(why))
-        # Nobody is told how to decode: messages stay bytes.
+        # without deserializers messages stay bytes
         streamed: Any = self._gateway.unary_stream(method)
-        call = streamed(sent, metadata=metadata)
+        call = streamed(message, metadata=metadata)
         await self._stream(call, request, send)
         return None
 
@@ -148,30 +150,30 @@ class Bridge:
         try:
             answer: bytes = await call(body, timeout=wait_s, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            told = connect_error(error)
-            note(code=told["code"])
-            return JSONResponse(told, _HTTP.get(told["code"], 500))
+            failure = connect_error(error)
+            note(code=failure["code"])
+            return JSONResponse(failure, _HTTP.get(failure["code"], 500))
         note(code="ok")
         return Response(answer, media_type=UNARY)
 
     async def _stream(self, call: Any, request: Request, send: Send) -> None:
         head = [(b"content-type", STREAM.encode()), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": head})
-        why: list[dict[str, Any]] = []  # why we ended it, when we did
+        why: list[dict[str, Any]] = []  # the reason, where the portal ends the stream
         watches = [
             asyncio.ensure_future(watch)
             for watch in (self._until_left(call, request), self._until_over(call, request, why))
         ]
         self.streams += 1
         try:
-            end = await _forwarded(call, send, why)
+            end = await _forward(call, send, why)
         finally:
             self.streams -= 1
             for watch in watches:
                 watch.cancel()
             call.cancel()
         note(code=end.get("error", {}).get("code", "ok"))
-        # To a browser that has left it goes nowhere, and does no harm.
+        # harmless where the browser has left
         last = json.dumps(end).encode()
         await send({"type": "http.response.body", "body": _ENVELOPE.pack(_LAST, len(last)) + last})
 
@@ -193,8 +195,8 @@ class Bridge:
         call.cancel()
 
 
-async def _forwarded(call: AsyncIterable[bytes], send: Send, why: list[dict[str, Any]]) -> dict[str, Any]:
-    """Forward a stream's messages; answers what its last envelope says."""
+async def _forward(call: AsyncIterable[bytes], send: Send, why: list[dict[str, Any]]) -> dict[str, Any]:
+    """Send a stream's messages; return the content of its last envelope."""
     try:
         async for message in call:
             body = _ENVELOPE.pack(0, len(message)) + message
@@ -202,7 +204,7 @@ async def _forwarded(call: AsyncIterable[bytes], send: Send, why: list[dict[str,
     except grpc.aio.AioRpcError as error:
         return {"error": connect_error(error)}
     except asyncio.CancelledError:
-        # Raised for a call that we cancelled; else it is we who are being cancelled.
+        # raised where the call was cancelled; else this task is cancelled itself
         if not call.cancelled():  # type: ignore[attr-defined] # a call of gRPC
             raise
         return {"error": why[0] if why else {"code": "canceled", "message": "The browser has left."}}
@@ -210,19 +212,19 @@ async def _forwarded(call: AsyncIterable[bytes], send: Send, why: list[dict[str,
 
 
 def connect_error(error: grpc.aio.AioRpcError) -> dict[str, Any]:
-    """A status of gRPC as Connect says it: code, message, details (Protobuf, base64)."""
-    told: dict[str, Any] = {"code": _CODES[error.code()], "message": error.details() or ""}
+    """Convert a gRPC status to Connect's JSON: code, message, details (Protobuf in base64)."""
+    body: dict[str, Any] = {"code": _CODES[error.code()], "message": error.details() or ""}
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
             details = status_pb2.Status.FromString(value).details
-            told["details"] = [
-                {"type": detail.type_url.rpartition("/")[2], "value": _unpadded(detail.value)}
+            body["details"] = [
+                {"type": detail.type_url.rpartition("/")[2], "value": _encode_unpadded(detail.value)}
                 for detail in details
             ]
-    return told
+    return body
 
 
-def _unpadded(value: bytes) -> str:
+def _encode_unpadded(value: bytes) -> str:
     return base64.b64encode(value).rstrip(b"=").decode()
 
 
@@ -232,7 +234,9 @@ def _refusal(code: str, message: str, status: int | None = None) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body. Raises: ValueError when it is too large, TimeoutError when it does not come."""
+    """Read the whole body. Raises: ValueError where it is too large, TimeoutError where it
+    does not arrive.
+    """
     body = bytearray()
     async with asyncio.timeout(RECEIVE_S):
         async for part in request.stream():
@@ -242,8 +246,8 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _enveloped(body: bytes) -> bytes:
-    """The one message of a stream's request. Raises: ValueError."""
+def _open_envelope(body: bytes) -> bytes:
+    """Return the only message of a stream's request. Raises: ValueError."""
     if len(body) < _ENVELOPE.size:
         raise ValueError("the request is no envelope of Connect")
     flags, length = _ENVELOPE.unpack_from(body)
@@ -253,8 +257,8 @@ def _enveloped(body: bytes) -> bytes:
 
 
 def _wait_s(request: Request) -> float:
-    """How long the browser waits, within bounds. Raises: ValueError."""
-    told = request.headers.get("connect-timeout-ms", "")
-    if told and not (told.isascii() and told.isdecimal()):
+    """Read the timeout of a request, in seconds, within bounds. Raises: ValueError."""
+    timeout = request.headers.get("connect-timeout-ms", "")
+    if timeout and not (timeout.isascii() and timeout.isdecimal()):
         raise ValueError("connect-timeout-ms must be a whole number")
-    return min(float(told or _WAIT_MS), _MAX_WAIT_MS) / 1000
+    return min(float(timeout or _WAIT_MS), _MAX_WAIT_MS) / 1000

@@ -1,11 +1,11 @@
-"""Who may come in, and how: /auth/login, callback, key, logout, me; and as whom the gateway is called.
+"""Login and sessions: /auth/login, callback, key, logout, me; and the caller of each call to the gateway.
 
-Three ways: by a provider; by a key, for the portal of one machine that holds a token of its gateway; or
-nobody is asked, on loopback.
+There are three methods: a provider; a key, for the portal of one machine that holds a token of its gateway;
+or none, on loopback.
 
-The key itself stands in no URL: who has it makes tickets of it (`chassis.tickets`), each good once. Browsers
-send a cookie to every port of a machine, so by a key a session has a second secret, which pages keep for
-their origin alone and send with each call: a cookie without it is nobody's.
+The key itself is in no URL: its owner makes tickets of it (`chassis.tickets`), each valid once. Browsers send
+a cookie to every port of a machine, so with a key a session has a second secret, which pages store for their
+origin alone and send with each call: a cookie without it is worthless.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from starlette.routing import Route
 from chassis import tickets
 from chassis.logging import logger
 from portal.bridge import Caller, Metadata, NotLoggedIn
-from portal.metrics import Counted, not_counted
-from portal.provider import LoginRefused, Provider, ProviderAway
+from portal.metrics import Counter, count_nothing
+from portal.provider import LoginProvider, LoginRefused, ProviderAway
 from portal.sessions import LOGIN_S, Session, Sessions, Tokens
 
 MARGIN_S: Final = 60.0
 """Tokens are renewed this long before they end, in seconds."""
 _TARGET: Final = 2_000
-"""So long is an address at most that a login leads to, in characters."""
+"""Longest path that a login may lead to, in characters."""
 _LOG_IN: Final = "Log in first."
 _SHOW_KEY: Final = "Open the address that `daggers local status` prints: it is good once."
 CALL: Final = "x-daggers-call"
@@ -43,20 +43,20 @@ _PAGE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """How people come in. provider: None where nobody logs in; key, token: None where there is none."""
+class LoginMethod:
+    """Method of login. provider: None where nobody logs in. key, token: None where there is none."""
 
-    provider: Provider | None = None
+    provider: LoginProvider | None = None
     key: str | None = field(default=None, repr=False)
     token: Callable[[], str] | None = field(default=None, repr=False)
-    """What the gateway is shown for everybody where no provider is; asked at each call."""
+    """Returns the token that authenticates all callers where there is no provider; called for each call."""
     cookie: str = "daggers"
     secure: bool = False
-    """Whether browsers reach the portal by https only."""
+    """True where browsers reach the portal only by https."""
 
     @property
-    def asked(self) -> str:
-        """What somebody has to show: provider, key or none."""
+    def required(self) -> str:
+        """Name of what users must present: provider, key or none."""
         if self.provider is not None:
             return "provider"
         return "key" if self.key is not None else "none"
@@ -64,33 +64,38 @@ class Ways:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where pages lead beside themselves. None: nowhere."""
+    """Links of pages to other sites; None: no link."""
 
     notebook: str | None = None
-    """Where a notebook on a table is opened, with {path} and {table}."""
+    """URL of a notebook on a table, with {path} and {table}."""
     grafana: str | None = None
     """Base URL of a Grafana that has our dashboards and data source."""
 
 
-class Entry(Caller):
-    """The routes below /auth, and who makes a call."""
+class LoginRoutes(Caller):
+    """Handles the routes below /auth, and identifies callers."""
 
     def __init__(
         self,
-        ways: Ways,
+        login_method: LoginMethod,
         sessions: Sessions,
         clock: Callable[[], float],
         version: str,
-        counted: Counted = not_counted,
+        count: Counter = count_nothing,
         links: Links = Links(),
     ) -> None:
-        self._ways, self._sessions, self._clock, self._version = ways, sessions, clock, version
+        self._login_method, self._sessions, self._clock, self._version = (
+            login_method,
+            sessions,
+            clock,
+            version,
+        )
         self._links = links
-        self._counted = counted
+        self._count = count
         self._renewals: dict[bytes, asyncio.Lock] = {}
 
     def routes(self) -> list[Route]:
-        """What is served."""
+        """Return the routes."""
         return [
             Route("/auth/login", self.login),
             Route("/auth/callback", self.callback),
@@ -102,31 +107,31 @@ class Entry(Caller):
     # ---- as whom the gateway is called ---------------------------------------------------------------------
 
     async def metadata(self, request: Request) -> Metadata:
-        """What the gateway is shown. Raises: NotLoggedIn."""
-        if self._ways.asked != "none":
+        """Return the metadata that the gateway authenticates. Raises: NotLoggedIn."""
+        if self._login_method.required != "none":
             session = self._session(request)
             if session is None:
-                raise NotLoggedIn(_SHOW_KEY if self._ways.asked == "key" else _LOG_IN)
+                raise NotLoggedIn(_SHOW_KEY if self._login_method.required == "key" else _LOG_IN)
             request.state.session = session.hash
             if session.tokens is not None:
-                return _bearer((await self._good(session, session.tokens)).id_token)
-        return () if self._ways.token is None else _bearer(self._ways.token())
+                return _bearer((await self._renew_tokens(session, session.tokens)).id_token)
+        return () if self._login_method.token is None else _bearer(self._login_method.token())
 
     def still(self, request: Request) -> bool:
-        """Whether the session of a request goes on."""
-        hashed = getattr(request.state, "session", None)
-        return hashed is None or self._sessions.known(hashed) is not None
+        """Return whether the session of a request continues."""
+        hash_ = getattr(request.state, "session", None)
+        return hash_ is None or self._sessions.get(hash_) is not None
 
-    async def _good(self, session: Session, tokens: Tokens) -> Tokens:
-        """Tokens that are good a while longer. Raises: NotLoggedIn."""
-        provider = self._ways.provider
+    async def _renew_tokens(self, session: Session, tokens: Tokens) -> Tokens:
+        """Return tokens that stay valid for MARGIN_S, renewed where necessary. Raises: NotLoggedIn."""
+        provider = self._login_method.provider
         if provider is None or self._clock() < tokens.ends - MARGIN_S:
             return tokens
-        # A refresh token may be good once: of several calls, one renews.
+        # a refresh token may be valid only once: of several calls, one renews
         lock = self._renewals.setdefault(session.hash, asyncio.Lock())
         try:
             async with lock:
-                newest = self._sessions.known(session.hash)
+                newest = self._sessions.get(session.hash)
                 if newest is None or newest.tokens is None:
                     raise NotLoggedIn(_LOG_IN)
                 if self._clock() < newest.tokens.ends - MARGIN_S:
@@ -147,41 +152,42 @@ class Entry(Caller):
                 self._renewals.pop(session.hash, None)
 
     def _session(self, request: Request) -> Session | None:
-        secret = request.cookies.get(self._ways.cookie)
+        secret = request.cookies.get(self._login_method.cookie)
         if not secret:
             return None
-        if self._ways.provider is None and self._ways.key is not None:
-            shown = request.headers.get(CALL, "")
-            if not secrets.compare_digest(shown.encode(), _second(self._ways.key, secret).encode()):
+        if self._login_method.provider is None and self._login_method.key is not None:
+            second_secret = request.headers.get(CALL, "")
+            if not secrets.compare_digest(
+                second_secret.encode(), _second(self._login_method.key, secret).encode()
+            ):
                 return None
         return self._sessions.find(secret)
 
     # ---- routes --------------------------------------------------------------------------------------------
 
     async def me(self, request: Request) -> Response:
-        """Who is logged in, and what the page must know: {"name", "asked", "version"}, and
-        the links.
+        """Return the user and what a page must know: {"name", "asked", "version"}, and the links.
 
-        name is null where nobody is, a link where no setting has one.
+        name is null where nobody is logged in, a link where it is not set.
         """
-        session = self._session(request) if self._ways.asked != "none" else None
-        name = "anonymous" if self._ways.asked == "none" else session.name if session else None
-        told = {
+        session = self._session(request) if self._login_method.required != "none" else None
+        name = "anonymous" if self._login_method.required == "none" else session.name if session else None
+        body = {
             "name": name,
-            "asked": self._ways.asked,
+            "asked": self._login_method.required,
             "version": self._version,
             **asdict(self._links),
         }
-        return JSONResponse(told, headers={"cache-control": "no-store"})
+        return JSONResponse(body, headers={"cache-control": "no-store"})
 
     async def login(self, request: Request) -> Response:
-        """Send the browser to the provider. `to` is where it comes back to in the end."""
+        """Redirect the browser to the provider. `to` is the path it returns to in the end."""
         target = _inside(request.query_params.get("to", "/"))
-        provider = self._ways.provider
+        provider = self._login_method.provider
         if provider is None:
-            if self._ways.asked == "none" or self._session(request) is not None:
+            if self._login_method.required == "none" or self._session(request) is not None:
                 return RedirectResponse(target, 303)
-            return _said(_SHOW_KEY, 401, target)
+            return _text_page(_SHOW_KEY, 401, target)
         try:
             url, state, login = await provider.begin(target)
         except ProviderAway as why:
@@ -192,92 +198,95 @@ class Entry(Caller):
         return answer
 
     async def callback(self, request: Request) -> Response:
-        """Take what the browser brings from the provider, and begin a session."""
-        said, provider = request.query_params, self._ways.provider
-        state = said.get("state", "")
-        shown = request.cookies.get(self._of_login(state), "")
-        login = self._sessions.take_login(state) if secrets.compare_digest(shown, state) and state else None
+        """Verify the provider's response that the browser brings, and begin a session."""
+        query, provider = request.query_params, self._login_method.provider
+        state = query.get("state", "")
+        cookie = request.cookies.get(self._of_login(state), "")
+        login = self._sessions.take_login(state) if secrets.compare_digest(cookie, state) and state else None
         if provider is None or login is None:
-            return _said("This login was not begun here, or took too long.", 400)
-        if "code" not in said:
-            self._refused(said.get("error", "no code")[:100])
-            return _said("The provider has not let you in.", 403, login.target)
+            return _text_page("This login was not begun here, or took too long.", 400)
+        if "code" not in query:
+            self._log_refusal(query.get("error", "no code")[:100])
+            return _text_page("The provider has not let you in.", 403, login.target)
         try:
-            name, tokens = await provider.finish(said["code"], login)
+            name, tokens = await provider.finish(query["code"], login)
         except LoginRefused as why:
-            self._refused(str(why))
-            return _said(f"You are not logged in: {why}.", 403, login.target)
+            self._log_refusal(str(why))
+            return _text_page(f"You are not logged in: {why}.", 403, login.target)
         except ProviderAway as why:
             return self._away(why, login.target)
-        answer = self._entered(request, name, tokens, login.target)
-        answer.delete_cookie(self._of_login(state), path="/", secure=self._ways.secure, httponly=True)
+        answer = self._begin_session(request, name, tokens, login.target)
+        answer.delete_cookie(self._of_login(state), path="/", secure=self._login_method.secure, httponly=True)
         return answer
 
     async def key(self, request: Request) -> Response:
-        """Let in who shows a ticket of the key that nobody has shown before."""
-        key, now = self._ways.key, self._clock()
+        """Begin a session for a ticket of the key that was not used before."""
+        key, now = self._login_method.key, self._clock()
         nonce = None if key is None else tickets.nonce_of(key, request.query_params.get("key", ""), now)
         if key is None or nonce is None:
-            self._refused("no ticket of the key, or one that has ended")
-            return _said(_SHOW_KEY, 403)
+            self._log_refusal("no ticket of the key, or one that has ended")
+            return _text_page(_SHOW_KEY, 403)
         if not self._sessions.use_ticket(nonce, now + tickets.LIFE_S):
-            self._refused("a ticket that was used")
-            return _said(f"This address was used. {_SHOW_KEY}", 403)
-        return self._entered(request, "administrator", None, "/")
+            self._log_refusal("a ticket that was used")
+            return _text_page(f"This address was used. {_SHOW_KEY}", 403)
+        return self._begin_session(request, "administrator", None, "/")
 
     async def logout(self, request: Request) -> Response:
-        """End the session: 204, and no way to the provider, which scripts could not follow."""
+        """End the session. Responds with 204, since scripts could not follow a redirect to the provider."""
         session = self._session(request)
         if session is not None:
             self._sessions.end(session.hash)
             logger().info("login.ended", name=session.name)
-            if session.tokens is not None and self._ways.provider is not None:
+            if session.tokens is not None and self._login_method.provider is not None:
                 try:
-                    await self._ways.provider.revoke(session.tokens)
+                    await self._login_method.provider.revoke(session.tokens)
                 except ProviderAway as why:
                     logger().warning("token.revocation_failed", why=str(why))
         answer = Response(status_code=204)
-        answer.delete_cookie(self._ways.cookie, path="/", secure=self._ways.secure, httponly=True)
+        answer.delete_cookie(
+            self._login_method.cookie, path="/", secure=self._login_method.secure, httponly=True
+        )
         return answer
 
-    def _refused(self, why: str) -> None:
+    def _log_refusal(self, why: str) -> None:
         logger().warning("login.refused", why=why)
-        self._counted("refused")
+        self._count("refused")
 
     def _away(self, why: ProviderAway, target: str) -> Response:
-        self._counted("away")
-        return _said(f"The login does not work now: {why}.", 503, target)
+        self._count("away")
+        return _text_page(f"The login does not work now: {why}.", 503, target)
 
-    def _entered(self, request: Request, name: str, tokens: Tokens | None, target: str) -> Response:
-        """A new session, whatever the browser had: nobody's session is handed to somebody else."""
-        cookie = request.cookies.get(self._ways.cookie)
+    def _begin_session(self, request: Request, name: str, tokens: Tokens | None, target: str) -> Response:
+        """Begin a new session, and end the browser's former one: no session is handed to another user."""
+        cookie = request.cookies.get(self._login_method.cookie)
         before = self._sessions.find(cookie) if cookie else None
         if before is not None:
             self._sessions.end(before.hash)
         secret = self._sessions.begin(name, tokens)
         logger().info("login.accepted", name=name)
-        self._counted("entered")
-        key = self._ways.key if self._ways.provider is None else None
-        # What stands behind # the browser keeps to itself: no server is sent it.
+        self._count("entered")
+        key = self._login_method.key if self._login_method.provider is None else None
+        # a browser sends the part behind # to no server
         answer = RedirectResponse(target if key is None else f"{target}#call={_second(key, secret)}", 303)
-        self._set(answer, self._ways.cookie, secret, None)
+        self._set(answer, self._login_method.cookie, secret, None)
         return answer
 
     def _set(self, answer: Response, name: str, value: str, max_age: int | None) -> None:
-        secure = self._ways.secure
+        secure = self._login_method.secure
         answer.set_cookie(
             name, value, max_age=max_age, path="/", secure=secure, httponly=True, samesite="lax"
         )
         answer.headers["cache-control"] = "no-store"
 
     def _of_login(self, state: str) -> str:
-        # One for each login: several tabs may be at it. A made-up state gives no more than a name may have.
+        # one cookie per login, since several tabs may log in; only characters that a name of a cookie may
+        # have
         part = "".join(letter for letter in state[:8] if letter.isascii() and letter.isalnum())
-        return f"{self._ways.cookie}-login-{part}"
+        return f"{self._login_method.cookie}-login-{part}"
 
 
 def _second(key: str, secret: str) -> str:
-    """The second secret of the session whose cookie holds `secret`: who has that alone cannot make it."""
+    """Derive the second secret of the session whose cookie holds `secret`, from the key."""
     return tickets.mac(key, f"call {secret}")
 
 
@@ -286,16 +295,16 @@ def _bearer(token: str) -> Metadata:
 
 
 def _inside(target: str) -> str:
-    """A path of this portal; the first page for anything else, another site above all."""
+    """Return a path of this portal; the first page for any other target, as another site."""
     inside = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return target if inside and len(target) <= _TARGET else "/"
 
 
-def _said(text: str, status: int, target: str = "/") -> Response:
+def _text_page(text: str, status: int, target: str = "/") -> Response:
     link = f"/auth/login?to={quote(target, safe='')}"
-    page = _PAGE.format(text=_escaped(text), link=link, again="Try again")
+    page = _PAGE.format(text=_escape(text), link=link, again="Try again")
     return Response(page, status, media_type="text/html", headers={"cache-control": "no-store"})
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,4 +1,4 @@
-"""What stands around every answer: security headers, and who may ask at all."""
+"""Security headers of all responses, and the check of a request's host and origin."""
 
 from __future__ import annotations
 
@@ -27,46 +27,48 @@ _ALWAYS: Final = {
 _YEAR_S: Final = 31_536_000
 
 
-class Guarded:
-    """Around an ASGI application: its answers have the headers, and `scope["nonce"]` is that of its styles.
+class RequestGuard:
+    """ASGI middleware that adds security headers, and sets `scope["nonce"]` for styles.
 
-    hosts: what browsers may call this portal, as their Host header says; another name is that of a page that
-    makes its own name lead here.
-    secure: whether it is reached by https only.
+    hosts: names by which browsers may call this portal, compared with the Host header; a page that points its
+    own name here is refused.
+    secure: True where it is reached only by https.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], secure: bool) -> None:
         self._app, self._hosts, self._secure = app, frozenset(hosts), secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         nonce = scope["nonce"] = secrets.token_urlsafe(16)
 
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(_ALWAYS)
-                headers["content-security-policy"] = _POLICY.format(nonce=nonce)
-                headers.setdefault("cache-control", "no-store")
+                response_headers = MutableHeaders(scope=message)
+                response_headers.update(_ALWAYS)
+                response_headers["content-security-policy"] = _POLICY.format(nonce=nonce)
+                response_headers.setdefault("cache-control", "no-store")
                 if self._secure:
-                    headers["strict-transport-security"] = f"max-age={_YEAR_S}"
+                    response_headers["strict-transport-security"] = f"max-age={_YEAR_S}"
             await send(message)
 
-        asked = Headers(scope=scope)
+        headers = Headers(scope=scope)
         app = self._app
-        if asked.get("host", "").lower() not in self._hosts:
+        if headers.get("host", "").lower() not in self._hosts:
             app = PlainTextResponse("The portal has another name.", 421)
-        elif scope["method"] not in ("GET", "HEAD") and _foreign(asked):
+        elif scope["method"] not in ("GET", "HEAD") and _foreign(headers):
             app = PlainTextResponse("Another site has asked.", 403)
-        await app(scope, receive, sent)
+        await app(scope, receive, send_with_headers)
 
 
-def _foreign(asked: Headers) -> bool:
-    """Whether another site's page made a request. Cookies stay off then; this refuses it whatever it has."""
-    site = asked.get("sec-fetch-site")
+def _foreign(headers: Headers) -> bool:
+    """Return whether a page of another site made a request. Browsers withhold cookies then; this refuses it
+    anyway.
+    """
+    site = headers.get("sec-fetch-site")
     if site is not None:
         return site != "same-origin"
-    return urlsplit(asked.get("origin", "")).netloc.lower() != asked.get("host", "").lower()
+    return urlsplit(headers.get("origin", "")).netloc.lower() != headers.get("host", "").lower()

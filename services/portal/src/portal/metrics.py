@@ -1,4 +1,4 @@
-"""What a portal tells Prometheus. It knows no methods: what browsers write there could be anything."""
+"""Metrics of a portal. They have no label for methods: browsers could write anything there."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ LOGINS: Final = Metric(
 )
 DECLARED: Final = (CALLS, STREAMS, SESSIONS, LOGINS)
 
-Counted = Callable[..., None]
+Counter = Callable[..., None]
 """Counts one more: the values of the labels are its arguments."""
 
 
-def not_counted(*_: str) -> None:
-    """Counts nothing."""
+def count_nothing(*_: str) -> None:
+    """Count nothing."""
 
 
-def counter(metrics: Metrics, metric: Metric) -> Counted:
-    """Counts one more of a metric."""
-    kept = metrics.counter(metric)
-    return lambda *labels: kept.labels(*labels).inc()
+def counter(metrics: Metrics, metric: Metric) -> Counter:
+    """Build a function that counts one more of a metric."""
+    labelled_counter = metrics.counter(metric)
+    return lambda *labels: labelled_counter.labels(*labels).inc()
 
 
 def gauges(streams: int, sessions: int) -> Iterator[GaugeMetricFamily]:
-    """A portal as it is now."""
+    """Yield the gauges of a portal as it is now."""
     yield STREAMS.family(streams)
     yield SESSIONS.family(sessions)

@@ -1,4 +1,4 @@
-"""The built pages: index.html for every address, and the files that it names, compressed at the build."""
+"""Serve the built pages: index.html for every address, and its files, which the build has compressed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
 STATIC: Final = Path(__file__).parent / "static"
-"""Where `web/build.py` puts them."""
+"""Folder that `web/build.py` writes to."""
 NOT_BUILT: Final = "The pages are not built: run `make web`."
 _CODINGS: Final = (("br", "br"), ("gzip", "gz"))
 _EMPTY_NONCE: Final = 'name="csp-nonce" content=""'
@@ -24,11 +24,13 @@ class Pages:
 
     @property
     def built(self) -> bool:
-        """Whether they are there."""
+        """True where the pages were built."""
         return (self._folder / "index.html").is_file()
 
     async def index(self, request: Request) -> Response:
-        """The one page. CodeMirror writes a <style> of its own, which takes this answer's nonce from it."""
+        """Serve the page. CodeMirror writes a <style> of its own with this response's nonce, which it finds
+        in the page.
+        """
         if not self.built:
             return PlainTextResponse(NOT_BUILT, 503)
         text = (self._folder / "index.html").read_text(encoding="utf-8")
@@ -40,7 +42,7 @@ class Pages:
         )
 
     async def asset(self, request: Request) -> Response:
-        """A file whose name changes with its content; compressed, where the browser takes that."""
+        """Serve a file whose name changes with its content; compressed where the browser accepts that."""
         name = request.path_params["name"]
         file = self._folder / "assets" / name
         if file.parent != self._folder / "assets" or not file.is_file():
@@ -57,6 +59,6 @@ class Pages:
 
 
 def _codings(accepted: str) -> set[str]:
-    """The codings of an Accept-Encoding header that are not refused by their weight."""
-    told = (coding.replace(" ", "").lower().partition(";q=") for coding in accepted.split(","))
-    return {name for name, _, weight in told if weight.strip("0.") or not weight}
+    """Return the codings of an Accept-Encoding header whose weight is not zero."""
+    weighted = (coding.replace(" ", "").lower().partition(";q=") for coding in accepted.split(","))
+    return {name for name, _, weight in weighted if weight.strip("0.") or not weight}

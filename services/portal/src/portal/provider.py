@@ -1,7 +1,7 @@
 """The OpenID Connect provider that people log in at: code flow with PKCE, renewal, revocation.
 
-An ID token is taken whose signature, issuer, audience, nonce and times are right; the gateway, which it is
-shown to, judges it again, and decides alone what its bearer may do.
+An ID token is accepted where its signature, issuer, audience, nonce and times are right. The gateway verifies
+it again, and alone decides what its bearer may do.
 """
 
 from __future__ import annotations
@@ -22,77 +22,84 @@ from portal.sessions import Login, Tokens
 
 PATIENCE_S: Final = 15.0
 _LEEWAY_S: Final = 60
-# What the gateway takes, too; none of them is symmetric, and `none` is none of them.
+# Algorithms that the gateway accepts, too: none is symmetric, and "none" is not among them.
 ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 _SAID: Final = 200
 
 
 class LoginRefused(Exception):  # noqa: N818 - reads as what happened
-    """The provider lets somebody not in, or says what cannot be believed. One sentence."""
+    """The provider refuses a user, or its token is not valid. The message is one clause."""
 
 
 class ProviderAway(Exception):  # noqa: N818 - reads as what is wrong
-    """The provider does not answer. One sentence."""
+    """The provider does not answer. The message is one clause."""
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """As whose client the portal asks. secret: None for a public client."""
+class OidcClient:
+    """The portal's registration at the provider. secret: None for a public client."""
 
     issuer: str
     id: str
     secret: str | None = field(repr=False)
     scope: str
     redirect: str
-    """Where the provider sends browsers back to."""
+    """URL that the provider redirects browsers back to."""
 
 
-class Provider:
-    """A provider by its discovery document, which is read at the first login and kept."""
+class LoginProvider:
+    """A provider, by its discovery document, which is read at the first login and cached."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: OidcClient) -> None:
         self._client, self._document = client, dict[str, Any]()
 
     async def begin(self, target: str) -> tuple[str, str, Login]:
-        """The page to log in at, the state that its answer will have, and what to remember until then.
+        """Return the URL to log in at, the state that its response will have, and the login to remember until
+        then.
 
-        target: where the login leads. Raises: ProviderAway.
+        target: path that the login leads to. Raises: ProviderAway.
         """
-        document = await self._discovered()
+        document = await self._discover()
         state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
         scope = self._scope(document)
-        asked = {
+        parameters = {
             "nonce": nonce,
             "code_challenge": create_s256_code_challenge(verifier),
             "code_challenge_method": "S256",
         }
         if "offline_access" in scope.split():
-            asked["prompt"] = "consent"  # as OpenID Connect has it: who is away must have been asked
+            parameters["prompt"] = "consent"  # OpenID Connect requires the user's consent to offline access
         async with self._http(scope) as http:
-            url, _ = http.create_authorization_url(document["authorization_endpoint"], state=state, **asked)
+            url, _ = http.create_authorization_url(
+                document["authorization_endpoint"], state=state, **parameters
+            )
         return url, state, Login(nonce, verifier, target)
 
     async def finish(self, code: str, login: Login) -> tuple[str, Tokens]:
-        """Who has logged in, for people, and their tokens. Raises: LoginRefused, ProviderAway."""
-        document = await self._discovered()
-        answer = await self._asked(
+        """Return the display name of the user who logged in, and their tokens. Raises: LoginRefused,
+        ProviderAway.
+        """
+        document = await self._discover()
+        answer = await self._call_token_endpoint(
             document, "fetch_token", code=code, code_verifier=login.verifier, grant_type="authorization_code"
         )
-        claims, tokens = await self._believed(document, answer, nonce=login.nonce)
+        claims, tokens = await self._verify(document, answer, nonce=login.nonce)
         return str(claims.get("email") or claims.get("name") or claims["sub"]), tokens
 
     async def renew(self, tokens: Tokens) -> Tokens:
-        """New tokens for these. Raises: LoginRefused, ProviderAway."""
+        """Renew tokens. Raises: LoginRefused, ProviderAway."""
         if tokens.refresh_token is None:
             raise LoginRefused("the login has ended, and cannot be renewed")
-        document = await self._discovered()
-        answer = await self._asked(document, "refresh_token", refresh_token=tokens.refresh_token)
-        _, new = await self._believed(document, answer)
+        document = await self._discover()
+        answer = await self._call_token_endpoint(
+            document, "refresh_token", refresh_token=tokens.refresh_token
+        )
+        _, new = await self._verify(document, answer)
         return Tokens(new.id_token, new.refresh_token or tokens.refresh_token, new.ends)
 
     async def revoke(self, tokens: Tokens) -> None:
-        """Tell the provider that a login is over, where it wants to hear that. Raises: ProviderAway."""
-        document = await self._discovered()
+        """Revoke a login's refresh token where the provider supports it. Raises: ProviderAway."""
+        document = await self._discover()
         url = document.get("revocation_endpoint")
         if not isinstance(url, str) or tokens.refresh_token is None:
             return
@@ -102,7 +109,7 @@ class Provider:
             except (httpx2.HTTPError, OAuthError) as error:
                 raise ProviderAway(f"the provider does not answer ({type(error).__name__})") from error
 
-    async def _discovered(self) -> dict[str, Any]:
+    async def _discover(self) -> dict[str, Any]:
         if self._document:
             return self._document
         place = f"{self._client.issuer.rstrip('/')}/.well-known/openid-configuration"
@@ -142,8 +149,8 @@ class Provider:
             wanted = [name for name in wanted if name == "openid" or name in listed]
         return " ".join(wanted)
 
-    async def _asked(self, document: dict[str, Any], how: str, **fields: str) -> dict[str, Any]:
-        """What the token endpoint answers. Raises: LoginRefused, ProviderAway."""
+    async def _call_token_endpoint(self, document: dict[str, Any], how: str, **fields: str) -> dict[str, Any]:
+        """Call the token endpoint and return its response. Raises: LoginRefused, ProviderAway."""
         async with self._http() as http:
             try:
                 answer: dict[str, Any] = await getattr(http, how)(document["token_endpoint"], **fields)
@@ -154,10 +161,12 @@ class Provider:
                 raise ProviderAway(text) from error
         return answer
 
-    async def _believed(
+    async def _verify(
         self, document: dict[str, Any], answer: dict[str, Any], nonce: str | None = None
     ) -> tuple[dict[str, Any], Tokens]:
-        """What the ID token of an answer says. Raises: LoginRefused, ProviderAway."""
+        """Verify the ID token of a response; return its claims and the tokens. Raises: LoginRefused,
+        ProviderAway.
+        """
         text, refresh = answer.get("id_token"), answer.get("refresh_token")
         if not isinstance(text, str):
             raise LoginRefused("the provider gives no ID token")
@@ -176,5 +185,5 @@ class Provider:
         except (JoseError, ValueError) as error:
             raise LoginRefused(f"its ID token is not believed ({type(error).__name__})") from error
         claims = token.claims
-        kept = Tokens(text, refresh if isinstance(refresh, str) else None, float(claims["exp"]))
-        return claims, kept
+        tokens = Tokens(text, refresh if isinstance(refresh, str) else None, float(claims["exp"]))
+        return claims, tokens

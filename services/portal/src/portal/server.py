@@ -1,4 +1,4 @@
-"""The portal on its address: the parts put together, served until it is asked to stop."""
+"""A portal on its address: built of its parts, and served until it is stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chassis.logging import logger
 from chassis.metrics import Metrics
 from portal.app import application
 from portal.bridge import LOOK_S, Bridge, channel
-from portal.entry import Entry, Links, Ways
+from portal.entry import Links, LoginMethod, LoginRoutes
 from portal.metrics import CALLS, LOGINS, counter, gauges
 from portal.pages import NOT_BUILT, Pages
 from portal.sessions import Sessions
@@ -27,32 +27,32 @@ from portal.transport import answering
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a portal is made of. gateway: HOST:PORT or https://HOST:PORT; authority: PEM."""
+class PortalPlan:
+    """Parts and limits of a portal. gateway: HOST:PORT or https://HOST:PORT; authority: PEM."""
 
     bind: str
     gateway: str
     authority: bytes | None
     origin: str
-    ways: Ways
+    login_method: LoginMethod
     sessions: Path
     idle_s: float
     life_s: float
     drain_s: float
     look_s: float = LOOK_S
-    """How often a stream asks whether its session goes on, in seconds."""
+    """Interval, in seconds, in which a stream checks whether its session continues."""
     certificate: tuple[Path, Path] | None = None
-    """Certificate chain and its key."""
+    """Files of the certificate chain and its key."""
     metrics_bind: str = ""
-    """Where Prometheus asks, host:port; nowhere when empty."""
+    """Address for Prometheus, host:port; empty: none."""
     connections_per_address: int = PER_ADDRESS
     links: Links = field(default_factory=Links)
     pages: Pages = field(default_factory=Pages)
 
 
 @asynccontextmanager
-async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIterator[int]:
-    """Serve while the block runs; answers the port. Raises: CannotBind."""
+async def serving(plan: PortalPlan, clock: Callable[[], float] = time.time) -> AsyncIterator[int]:
+    """Serve while the block runs; yield the port. Raises: CannotBind."""
     if not plan.pages.built:
         logger().warning("pages.not_built", then=NOT_BUILT)
     listener = _listener(plan.bind)
@@ -62,14 +62,16 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
     gateway = channel(plan.gateway, plan.authority)
     try:
         metrics = Metrics("portal")
-        entry = Entry(plan.ways, sessions, clock, version("portal"), counter(metrics, LOGINS), plan.links)
+        entry = LoginRoutes(
+            plan.login_method, sessions, clock, version("portal"), counter(metrics, LOGINS), plan.links
+        )
         bridge = Bridge(gateway, entry, closing, plan.look_s, counter(metrics, CALLS))
         app = application(
             bridge,
             entry,
             plan.pages,
             hosts=_hosts(plan, port),
-            secure=plan.ways.secure,
+            secure=plan.login_method.secure,
         )
         async with (
             metrics.serving(plan.metrics_bind, lambda: gauges(bridge.streams, sessions.count())),
@@ -77,7 +79,9 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
         ):
             try:
                 logger().info(
-                    "service.started", address=f"{plan.bind.rpartition(':')[0]}:{port}", asked=plan.ways.asked
+                    "service.started",
+                    address=f"{plan.bind.rpartition(':')[0]}:{port}",
+                    asked=plan.login_method.required,
                 )
                 yield port
             finally:
@@ -88,17 +92,19 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
         sessions.close()
 
 
-def _hosts(plan: Plan, port: int) -> set[str]:
-    """What browsers may call it: its own name, and the names of loopback where it is there."""
+def _hosts(plan: PortalPlan, port: int) -> set[str]:
+    """Return the names by which browsers may call the portal: its own, and those of loopback where it is
+    there.
+    """
     parts = urlsplit(plan.origin)
     names = {parts.netloc.lower()}
-    if plan.ways.provider is None and is_loopback(plan.bind):
+    if plan.login_method.provider is None and is_loopback(plan.bind):
         names |= {f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")}
     return names
 
 
 def _listener(bind: str) -> socket.socket:
-    """Raises: CannotBind."""
+    """Open the listening socket. Raises: CannotBind."""
     host, port = host_and_port(bind)
     host = host.strip("[]")
     try:

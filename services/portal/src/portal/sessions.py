@@ -1,7 +1,7 @@
-"""Sessions of people, and logins that are under way: one SQLite file, which logs nobody in who reads it.
+"""Sessions of users, and pending logins: one SQLite file, whose readers cannot log in by it.
 
-A session is known by the SHA-256 of what the browser's cookie holds. What the gateway is shown for it, the
-ID token, stays here: no browser has it.
+A session is identified by the SHA-256 of its cookie's value. The ID token, which authenticates it at the
+gateway, stays here: no browser has it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 LOGIN_S: Final = 600.0
-"""How long somebody may take to log in at the provider, in seconds."""
+"""Longest time for a login at the provider, in seconds."""
 LOGINS: Final = 10_000
-"""So many are under way at once."""
+"""Most pending logins."""
 _SEEN_S: Final = 60.0
-"""A use is written down at most this often, in seconds."""
+"""Shortest interval, in seconds, in which uses of a session are written."""
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS session (
@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS ticket (nonce TEXT PRIMARY KEY, ends REAL NOT NULL) S
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What the provider gave for a person. Times are seconds since 1970."""
+    """Tokens of the provider for a user. Times are seconds since 1970."""
 
     id_token: str = field(repr=False)
     refresh_token: str | None = field(repr=False)
@@ -46,7 +46,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who is logged in. tokens: None where no provider is."""
+    """A user who is logged in. tokens: None where there is no provider."""
 
     hash: bytes
     name: str
@@ -57,7 +57,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A login that is under way: what its answer must fit, and where it leads."""
+    """A pending login: what its response must match, and the path that it leads to."""
 
     nonce: str
     verifier: str = field(repr=False)
@@ -67,8 +67,8 @@ class Login:
 class Sessions:
     """The file of sessions.
 
-    idle_s, life_s: a session ends when it was not used for so long, and so long after it began.
-    clock: seconds since 1970.
+    idle_s, life_s: seconds without use, and since its begin, after which a session ends. clock: seconds since
+    1970.
     """
 
     def __init__(self, file: Path | str, *, idle_s: float, life_s: float, clock: Callable[[], float]) -> None:
@@ -82,7 +82,7 @@ class Sessions:
         self._file.close()
 
     def begin(self, name: str, tokens: Tokens | None) -> str:
-        """A new session; answers what the cookie must hold. What has ended is removed."""
+        """Begin a session and return the value of its cookie. Removes sessions that have ended."""
         now, secret = self._clock(), secrets.token_urlsafe(32)
         self._file.execute(
             "DELETE FROM session WHERE seen < ? OR began < ?", (now - self._idle_s, now - self._life_s)
@@ -94,29 +94,29 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> Session | None:
-        """The session of a cookie, which it is used by now; None when there is none or it has ended."""
-        session = self.known(_hash(secret))
+        """Return the session of a cookie and note its use; None where there is none, or it has ended."""
+        session = self.get(_hash(secret))
         if session is not None and session.seen < self._clock() - _SEEN_S:
             self._file.execute("UPDATE session SET seen = ? WHERE hash = ?", (self._clock(), session.hash))
         return session
 
-    def known(self, hashed: bytes) -> Session | None:
-        """The session of this hash, unless it has ended."""
+    def get(self, hash_: bytes) -> Session | None:
+        """Return the session of this hash, unless it has ended."""
         row = self._file.execute(
             "SELECT name, id_token, refresh_token, token_ends, began, seen FROM session WHERE hash = ?",
-            (hashed,),
+            (hash_,),
         ).fetchone()
         if row is None:
             return None
         name, id_token, refresh_token, ends, began, seen = row
         if self._clock() >= min(seen + self._idle_s, began + self._life_s):
-            self.end(hashed)
+            self.end(hash_)
             return None
         tokens = None if id_token is None else Tokens(id_token, refresh_token, ends)
-        return Session(hashed, name, tokens, began, seen)
+        return Session(hash_, name, tokens, began, seen)
 
     def count(self) -> int:
-        """How many go on."""
+        """Count the sessions that have not ended."""
         now = self._clock()
         number = self._file.execute(
             "SELECT count(*) FROM session WHERE seen > ? AND began > ?",
@@ -125,29 +125,29 @@ class Sessions:
         return int(number[0])
 
     def renew(self, session: Session, tokens: Tokens) -> None:
-        """Keep what the provider gave anew."""
+        """Store renewed tokens."""
         self._file.execute(
             "UPDATE session SET id_token = ?, refresh_token = ?, token_ends = ? WHERE hash = ?",
             (*_columns(tokens), session.hash),
         )
 
-    def end(self, hashed: bytes) -> None:
-        """End a session; nothing when there is none."""
-        self._file.execute("DELETE FROM session WHERE hash = ?", (hashed,))
+    def end(self, hash_: bytes) -> None:
+        """End a session; nothing where there is none."""
+        self._file.execute("DELETE FROM session WHERE hash = ?", (hash_,))
 
     def start_login(self, state: str, login: Login) -> None:
-        """Remember a login until its answer comes with this state."""
+        """Store a login until its response arrives with this state."""
         now = self._clock()
         self._file.execute("DELETE FROM login WHERE began < ?", (now - LOGIN_S,))
         self._file.execute(
             "INSERT INTO login VALUES (?, ?, ?, ?, ?)",
             (_hash(state), login.nonce, login.verifier, login.target, now),
         )
-        # Anybody may begin one: the oldest make room.
+        # anybody may begin a login: drop the oldest beyond the limit
         self._file.execute("DELETE FROM login WHERE rowid <= (SELECT max(rowid) FROM login) - ?", (LOGINS,))
 
     def take_login(self, state: str) -> Login | None:
-        """The login of this state, once; None when there is none or it took too long."""
+        """Remove and return the login of this state; None where there is none, or it took too long."""
         row = self._file.execute(
             "DELETE FROM login WHERE hash = ? AND began >= ? RETURNING nonce, verifier, target",
             (_hash(state), self._clock() - LOGIN_S),
@@ -155,7 +155,7 @@ class Sessions:
         return None if row is None else Login(*row)
 
     def use_ticket(self, nonce: str, ends: float) -> bool:
-        """Whether a ticket is used for the first time; it is remembered until it has ended anyway."""
+        """Return whether a ticket is used for the first time; store it until it has ended anyway."""
         self._file.execute("DELETE FROM ticket WHERE ends < ?", (self._clock(),))
         used = self._file.execute("INSERT OR IGNORE INTO ticket VALUES (?, ?)", (nonce, ends))
         return used.rowcount == 1

@@ -36,8 +36,9 @@ class PortalSettings(ConnectionSettings, LoginSettings, MetricsSettings):
     """Directory of the sessions, made where it is not there. Without it everybody logs in again."""
 
     public_url: str | None = None
-    """Where browsers reach the portal, https://HOST[:PORT], or http on loopback. Unset: http at `bind`. The
-    provider has PUBLIC_URL/auth/callback as redirect address."""
+    """Address at which browsers reach the portal: https://HOST[:PORT], or http on loopback. Unset: http at
+    `bind`. The provider has PUBLIC_URL/auth/callback as redirect address.
+    """
 
     oidc_issuer: str | None = None
     """The OpenID Connect provider that people log in at, as it names itself: https://HOST/PATH, or http on
@@ -65,12 +66,14 @@ class PortalSettings(ConnectionSettings, LoginSettings, MetricsSettings):
     """PEM file of the certificate's private key."""
 
     notebook_url: str | None = None
-    """Where a notebook on a table of cold storage is opened: https://HOST/…, in which {path} stands for the
-    path of the table and {table} for its name. Unset: the pages have no link."""
+    """Address of notebooks on tables of cold storage: https://HOST/…, in which {path} stands for the path of
+    the table and {table} for its name. Unset: the pages have no link.
+    """
 
     grafana_url: str | None = None
-    """Where the Grafana is that has the dashboards and the data source of deploy/compose: https://HOST[/PATH].
-    Unset: the pages have no links to it."""
+    """Base URL of the Grafana that has the dashboards and the data source of deploy/compose:
+    https://HOST[/PATH]. Unset: the pages have no links to it.
+    """
 
     @field_validator("bind")
     @classmethod
@@ -121,5 +124,5 @@ class PortalSettings(ConnectionSettings, LoginSettings, MetricsSettings):
 
     @property
     def origin(self) -> str:
-        """Where browsers reach the portal, without a path."""
+        """Origin at which browsers reach the portal: a URL without a path."""
         return self.public_url or f"http{'s' if self.tls_cert_file else ''}://{self.bind}"

@@ -1,4 +1,4 @@
-"""`python -m portal.tickets FILE`: the path that lets a browser in once, by the key in a file."""
+"""`python -m portal.tickets FILE`: print a path that lets a browser in once, by the key in a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATH = "/auth/key?key="
 
 
 def main(words: list[str]) -> int:
-    """Print it; answers the exit code."""
+    """Print the path; return the exit code."""
     if len(words) != 1:
         sys.stderr.write("python -m portal.tickets FILE: the file that DAGGERS_PORTAL_KEY_FILE names\n")
         return 2

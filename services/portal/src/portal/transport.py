@@ -1,9 +1,10 @@
-"""HTTP on a socket: 1.1 in plain text by uvicorn; with a certificate HTTP/2, too, by hypercorn.
+"""Serve HTTP on a socket: 1.1 in plain text by uvicorn; with a certificate HTTP/2, too, by hypercorn.
 
-Neither bounds how long a browser may take to say what it wants, nor how many connections it has.
+Neither bounds the time that a browser may take for its request, nor its connections: `chassis.connections`
+does.
 
-Browsers speak HTTP/2 on TLS alone. Without it they open six connections to a host, and what is followed
-holds one each; with it, everything goes over one.
+Browsers speak HTTP/2 only over TLS. Without it they open six connections per host, and each stream holds one;
+with it, all streams share one connection.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from chassis.connections import FIRST_CALL_S, Connections, guarding, written
 
 _STREAMS: Final = 250
-"""Calls that one browser may have open; what a tab has beyond them waits."""
+"""Open calls per browser; further calls of its tabs wait."""
 _IDLE_S: Final = 120.0
 _CLOSE_S: Final = 2.0
 _REQUESTS: Final = 2**31
-"""A connection ends when it is idle, and not, with all that is followed on it, after so many requests."""
+"""Requests after which a connection would end: so many that only idleness ends it, and no stream with it."""
 
 
 @asynccontextmanager
@@ -43,23 +44,23 @@ async def answering(
     per_address: int,
     drain_s: float,
 ) -> AsyncIterator[None]:
-    """Answer on a socket while the block runs; what goes on at its end may take `drain_s` more seconds.
+    """Serve on a socket while the block runs; calls may take `drain_s` more seconds at its end.
 
-    certificate: the chain's file and its key's; without it, plain text. per_address: connections that one
+    certificate: files of the chain and its key; without it, plain text. per_address: connections that one
     address may have.
     """
     connections = Connections(per_address, idle_s=_IDLE_S)
-    heard = _Heard(app, connections)
+    tracker = _ConnectionTracker(app, connections)
     if certificate is None:
-        served = _plain(heard, listener, drain_s)
+        served = _plain(tracker, listener, drain_s)
     else:
-        served = _secure(heard, listener, certificate, drain_s)
+        served = _secure(tracker, listener, certificate, drain_s)
     async with guarding(connections, listener.getsockname()[1]), served:
         yield
 
 
-class _Heard:
-    """An application whose connections are known by what is asked on them."""
+class _ConnectionTracker:
+    """ASGI middleware that reports the beginning and the end of calls to the connections' guard."""
 
     def __init__(self, app: ASGIApp, connections: Connections) -> None:
         self._app, self._connections = app, connections
@@ -79,7 +80,7 @@ class _Heard:
 class _Uvicorn(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the service's."""
+        """Leave signals to the service."""
         yield
 
 
@@ -106,7 +107,8 @@ async def _plain(app: ASGIApp, listener: socket.socket, drain_s: float) -> Async
 class _Connection(TCPServer):
     async def _read_data(self) -> None:
         await super()._read_data()
-        # The browser is gone. hypercorn ends those who wait for a message, and not those who wait to be sent.
+        # The browser is gone: hypercorn ends calls that wait for its messages, but not those that wait to
+        # send.
         for buffer in getattr(self.protocol.protocol, "stream_buffers", {}).values():
             await buffer.close()
 
@@ -127,16 +129,16 @@ async def _secure(
     loop = asyncio.get_running_loop()
     browsers: dict[asyncio.Task[Any], asyncio.WriteTransport] = {}
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         browser = asyncio.current_task()
         assert browser is not None
         browsers[browser] = writer.transport
         browser.add_done_callback(browsers.pop)
         await _Connection(served, loop, config, context, ConnectionState({}), reader, writer)
 
-    # Not hypercorn's own serve(): that waits half a minute for a browser that does not answer the end of TLS.
+    # not hypercorn's serve(): it waits half a minute for browsers that do not answer the end of TLS
     server = await asyncio.start_server(
-        connected,
+        handle_connection,
         sock=listener,
         ssl=config.create_ssl_context(),
         ssl_handshake_timeout=FIRST_CALL_S,

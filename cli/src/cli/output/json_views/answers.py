@@ -68,8 +68,8 @@ def _seconds(span: Duration) -> float:
     return span.ToTimedelta().total_seconds()
 
 
-def _parsed(text: str) -> Any:
-    """The value of a JSON text; the text itself where it was cut, null where it is empty."""
+def _parse_json(text: str) -> Any:
+    """Parse a JSON text; return the text itself where it was cut, null where it is empty."""
     try:
         return json.loads(text) if text else None
     except ValueError:
@@ -84,7 +84,7 @@ def _limit(use: gateway_pb2.QuotaUse, name: str) -> int | None:
     return getattr(use.quota, name) if use.quota.HasField(name) else None  # type: ignore[arg-type] # soft, hard
 
 
-def _registered(host: gateway_pb2.Host, name: str) -> Any:
+def _registered_value(host: gateway_pb2.Host, name: str) -> Any:
     return getattr(host.registered, name) if host.HasField("registered") else None
 
 
@@ -133,7 +133,7 @@ _CONVERSION = Conversion(
             "kind principal? peer? method subject? teams allowed refused reason detail asked sensitive calls"
             " call_id",
             kind=audit_kind,
-            asked=lambda call: _parsed(call.asked),
+            asked=lambda call: _parse_json(call.asked),
             calls=lambda call: max(call.calls, 1),
         ),
         "Cluster": Layout("name kafka! spark_master influx! playground"),
@@ -176,11 +176,11 @@ _CONVERSION = Conversion(
         "Host": Layout(
             "name epoch leads daggers boot_id version cores memory_mib shared_checkpoints register_time"
             " heard_time gone",
-            boot_id=lambda host: _registered(host, "boot_id"),
-            version=lambda host: _registered(host, "version"),
-            cores=lambda host: _registered(host, "cores"),
-            memory_mib=lambda host: _registered(host, "memory_mib"),
-            shared_checkpoints=lambda host: _registered(host, "shared_checkpoints"),
+            boot_id=lambda host: _registered_value(host, "boot_id"),
+            version=lambda host: _registered_value(host, "version"),
+            cores=lambda host: _registered_value(host, "cores"),
+            memory_mib=lambda host: _registered_value(host, "memory_mib"),
+            shared_checkpoints=lambda host: _registered_value(host, "shared_checkpoints"),
         ),
         "HostLoss": Layout("time! cause? actor message"),
         "HostedDagger": Layout("name team phase keeps_state"),
@@ -205,10 +205,10 @@ _CONVERSION = Conversion(
         "Quarantined": Layout(
             "id topic sink partition offset stage reason detail message decoded_prefix generation record_time"
             " time! key value truncated",
-            decoded_prefix=lambda record: _parsed(record.decoded_prefix),
+            decoded_prefix=lambda record: _parse_json(record.decoded_prefix),
         ),
         "GetQuarantinedResponse": Layout(
-            "decoded undecodable", decoded=lambda answer: _parsed(answer.decoded)
+            "decoded undecodable", decoded=lambda answer: _parse_json(answer.decoded)
         ),
         "QuarantineForecast": Layout("outcome reason records detail"),
         "QuarantineGroup": Layout("dagger stage reason sink records oldest! expiring"),

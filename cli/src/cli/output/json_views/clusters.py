@@ -1,4 +1,4 @@
-"""What runs on a cluster."""
+"""Documents of the use of clusters."""
 
 from typing import Any
 

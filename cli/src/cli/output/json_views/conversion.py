@@ -1,4 +1,4 @@
-"""Messages as JSON documents, by their descriptors and a table of layouts.
+"""Convert messages to JSON documents, by their descriptors and a table of layouts.
 
 MessageToDict of protobuf does not fit: it writes 64-bit numbers as text, leaves out what is null here, and
 puts fields without a value behind all others, so nearly each of its values would have to be converted again.
@@ -48,7 +48,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How messages become documents.
+    """Table of conversions from messages to documents.
 
     layouts:   of each message, by its name in the package.
     leaves:    what becomes of messages that are a value and no document, by full name.

@@ -13,11 +13,11 @@ def data(packed: AnyMessage) -> dict[str, Any] | None:
     """Convert an event into its JSON document; None when this command does not know its message."""
     from google.protobuf import json_format  # takes long to load, and only events need it
 
-    message = unpacked(packed)
+    message = unpack(packed)
     return json_format.MessageToDict(message, preserving_proto_field_name=True) if message else None
 
 
-def unpacked(packed: AnyMessage) -> Message | None:
+def unpack(packed: AnyMessage) -> Message | None:
     """Unpack an event; None when this command does not know its message."""
     name = packed.TypeName().rpartition(".")[2]
     if name not in EVENTS:

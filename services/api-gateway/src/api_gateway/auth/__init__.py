@@ -1,1 +1,1 @@
-"""Decides who calls, how often, what they may do, see and write to; and keeps the audit of it."""
+"""Authentication, rate limits, authorization, masking and destination ownership of calls, and their audit."""

@@ -1,7 +1,8 @@
-"""`daggers.audit`: who read what tenants' records say, who was refused, who failed to log in.
+"""Write `daggers.audit`: reads of tenants' records, refused calls, failed logins.
 
-Refusals hold no call up: what Kafka does not take yet waits in memory; beyond so many the oldest are lost,
-and counted. What shows records of tenants is answered only once its own record is written: see `write`.
+Refusals delay no call: records that Kafka has not accepted wait in memory; beyond a limit the oldest are
+dropped, and counted. A call that returns records of tenants is answered only once its own audit record is
+written: see `write`.
 """
 
 from __future__ import annotations
@@ -23,34 +24,36 @@ from chassis.logging import logger
 from eventlog import Draft, Log, LogError, RecordTooLarge
 
 PATIENCE_S: Final = 5.0
-"""How long a read waits for its record to be written, in seconds."""
+"""Longest time that a read waits for its record to be written, in seconds."""
 OPENING_S: Final = 30.0
-"""The same before the log was first opened: a gateway that has just begun may be quicker than its topic."""
+"""Longest wait, in seconds, until the log was first opened: a new gateway may be ready before its topic."""
 _ROOM: Final = 10_000
 _RETRY_S: Final = 1.0
 _TURN_S: Final = 5.0
 _AT_ONCE: Final = 100
 
-Opened: TypeAlias = Callable[[], AbstractAsyncContextManager[Log]]
+OpenLog: TypeAlias = Callable[[], AbstractAsyncContextManager[Log]]
 
 
 class AuditAway(Exception):  # noqa: N818 - reads as what happened
-    """The audit takes no record now; says why, in one clause."""
+    """The audit log accepts no record now; the message is one clause with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     draft: Draft
     written: asyncio.Future[None] | None
-    """Who waits for it."""
+    """Resolved when the record is written; None where no call waits for it."""
 
 
 class Audit:
-    """Writes what it is told, in order. Without a log it is told for nothing: the calls' own lines say it."""
+    """Writes audit records in order. Discards them if no audit log is configured: log lines of calls still
+    say who called.
+    """
 
     def __init__(
         self,
-        opened: Opened | None,
+        open_log: OpenLog | None,
         source: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         room: int = _ROOM,
@@ -59,25 +62,30 @@ class Audit:
         opening_s: float = OPENING_S,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`opened` opens the log; `source`: ce_source of what it writes; `room`: how much waits for Kafka;
-        `patience_s`, `opening_s`: as the constants say; `seconds` go on.
+        """Create a writer that is idle until `run`.
+
+        open_log: opens the log. source: `ce_source` of the records. room: the number of records that may wait
+        for Kafka. patience_s, opening_s: as the constants PATIENCE_S and OPENING_S. seconds: a monotonic
+        clock.
         """
         self.lost = 0
-        """Records that there was no room for."""
+        """Number of records that were dropped for want of room, or that Kafka rejected as too large."""
         self.away = ""
         """Why records are not written now; empty while they are."""
-        self._opened, self._source, self._clock, self._room = opened, source, clock, room
+        self._open_log, self._source, self._clock, self._room = open_log, source, clock, room
         self._patience_s, self._opening_s, self._seconds = patience_s, opening_s, seconds
         self._was_open = False
         self._counts = Counts()
         self._waiting: dict[str, _Waiting] = {}
-        self._told = asyncio.Event()
+        self._queued = asyncio.Event()
         self._written = asyncio.Event()
         self._written.set()
 
     def tell(self, call: audit_pb2.CallAudited) -> None:
-        """Write a record soon; of many refusals of one caller some, and the number of the rest."""
-        if self._opened is None:
+        """Queue a record without waiting. Of many refusals of one caller some are written, and the number of
+        the rest.
+        """
+        if self._open_log is None:
             return
         now = self._seconds()
         self._collect(now)
@@ -85,8 +93,8 @@ class Audit:
             self._queue(call)
 
     async def write(self, call: audit_pb2.CallAudited) -> None:
-        """Write a record, and return once it is written. Raises: AuditAway; it is not written then."""
-        if self._opened is None:
+        """Write a record and return once Kafka has it. Raises: AuditAway; the record is not written then."""
+        if self._open_log is None:
             return
         if self.away:
             raise AuditAway(self.away)
@@ -107,7 +115,7 @@ class Audit:
 
     def _queue(self, call: audit_pb2.CallAudited, written: asyncio.Future[None] | None = None) -> str:
         while len(self._waiting) >= self._room:
-            # What somebody waits for is not pushed out: whoever waits gives up by themselves, and soon.
+            # a record that a call waits for stays: the call removes it when its own wait ends
             oldest = next((name for name, entry in self._waiting.items() if entry.written is None), None)
             if oldest is None:
                 break
@@ -117,26 +125,30 @@ class Audit:
         subject = call.subject or call.method
         self._waiting[name] = _Waiting(Draft(name, self._source, subject, self._clock(), call), written)
         self._written.clear()
-        self._told.set()
+        self._queued.set()
         return name
 
     def _collect(self, now: float) -> None:
-        for counted in self._counts.over(now):
-            self._queue(counted)
+        for record in self._counts.over(now):
+            self._queue(record)
 
     async def run(self) -> None:
-        """Write for ever. What the log refuses is tried again: a gateway that may not write there serves."""
-        why = ""
-        while self._opened is not None:
+        """Write queued records until cancelled. An error of the log is logged and retried: a gateway without
+        write access to the topic still serves.
+        """
+        last_error = ""
+        while self._open_log is not None:
             try:
-                async with self._opened() as log:
+                async with self._open_log() as log:
                     self.away, self._was_open = "", True
                     await self._write(log)
             except LogError as error:
                 self.away = str(error)
-                if str(error) != why:
-                    why = str(error)
-                    logger().warning("audit.delayed", why=why, waiting=len(self._waiting), lost=self.lost)
+                if str(error) != last_error:
+                    last_error = str(error)
+                    logger().warning(
+                        "audit.delayed", why=last_error, waiting=len(self._waiting), lost=self.lost
+                    )
                 await asyncio.sleep(_RETRY_S)
 
     async def _write(self, log: Log) -> None:
@@ -150,14 +162,14 @@ class Audit:
                 self.away = ""
             self._written.set()
             with suppress(TimeoutError):
-                # Not by wait_for: Python 3.11's loses a cancellation that comes with what it waits for.
+                # no wait_for: Python 3.11's loses a cancellation that arrives together with the result
                 async with asyncio.timeout(_TURN_S):
-                    await self._told.wait()
-            self._told.clear()
+                    await self._queued.wait()
+            self._queued.clear()
             self._collect(self._seconds())
 
     async def _append(self, log: Log, name: str, waiting: _Waiting) -> LogError | None:
-        """Append a record that waits; why it waits on."""
+        """Append a waiting record; return the error of the log where it is to be retried."""
         try:
             await log.append(waiting.draft)
         except RecordTooLarge as error:  # which waiting does not mend
@@ -172,8 +184,10 @@ class Audit:
             waiting.written.set_result(None)
         return None
 
-    async def written(self, patience_s: float) -> None:
-        """Wait until all that it was told is written, for so many seconds at most."""
+    async def flush(self, patience_s: float) -> None:
+        """Wait until the queue is written, for `patience_s` seconds at most; log the number
+        of lost records.
+        """
         self._collect(float("inf"))
         try:
             async with asyncio.timeout(patience_s):

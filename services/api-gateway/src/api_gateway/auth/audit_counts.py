@@ -1,10 +1,9 @@
-"""How many refusals are written whole, and which are only counted: what floods the gateway does not flood its
-audit. Pure: time is an argument.
+"""Limit the audit records of refusals, so that a flood of calls does not flood the audit. Pure: time is an
+argument.
 
-Of each caller and kind the first few refusals of a minute are written whole; the rest of that minute is one
-record with their number. Calls without a valid token are by the address they come from, of as many addresses
-as `PEERS` in a minute; those of further addresses are counted together, and so are those of principals beyond
-`PRINCIPALS`.
+Of each caller and kind of record the first refusals of a minute are written whole (`WHOLE`); the rest of the
+minute becomes one record with their number. Callers without a valid token are told apart by address, `PEERS`
+addresses a minute, and principals up to `PRINCIPALS`; those beyond are counted together as `OTHERS`.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from access.audits import CHECK, REFUSED, UNAUTHENTICATED, Kind
 from chassis.connections import network, peer_of
 
 WHOLE: Final[dict[Kind.ValueType, int]] = {REFUSED: 30, CHECK: 3, UNAUTHENTICATED: 1}
-"""How many records of a caller and a kind are written whole in a minute; all of kinds that are not here."""
+"""Records per caller, kind and minute that are written whole. Kinds that are missing here have no limit."""
 PEERS: Final = 100
-"""Of how many addresses calls without a valid token are told apart in a minute."""
+"""Number of addresses per minute by which calls without a valid token are told apart."""
 PRINCIPALS: Final = 1_000
-"""Of how many principals the refusals of one kind are told apart in a minute."""
+"""Number of principals per minute by which the refusals of one kind are told apart."""
 OTHERS: Final = "others"
-"""The address, or the principal, of those beyond."""
+"""The address, or the principal, in records of those beyond the limits."""
 _MINUTE_S: Final = 60
 
 _Key: TypeAlias = tuple[Kind.ValueType, str]
@@ -39,23 +38,23 @@ class _Count:
 
 
 class Counts:
-    """What came in the minute that goes on."""
+    """Counts refusals by kind and caller within the current minute."""
 
     def __init__(self) -> None:
         self._minute = -1.0
         self._counts: dict[_Key, _Count] = {}
         self._callers: Counter[Kind.ValueType] = Counter()
-        """How many of each kind are told apart."""
+        """Number of callers of each kind that have a count of their own."""
 
     @property
     def remembered(self) -> int:
-        """How many counts are held."""
+        """Number of counts in memory."""
         return len(self._counts)
 
     def takes(self, record: audit_pb2.CallAudited, now: float) -> bool:
-        """Whether a record is to be written whole; else it is counted. Ask for `over` first.
+        """Return whether a record is to be written whole; else count it. Call `over` first.
 
-        `now`: seconds of any clock that goes on. May change `peer`, or `principal`.
+        `now`: seconds of a monotonic clock. Sets `peer`, or `principal`, to OTHERS beyond the limits.
         """
         most = WHOLE.get(record.kind)
         if most is None:
@@ -74,7 +73,9 @@ class Counts:
         return False
 
     def over(self, now: float) -> list[audit_pb2.CallAudited]:
-        """What was counted in a minute that is over, a record for each caller and kind; each once."""
+        """Return one record for each caller and kind with refusals that were only counted, once their minute
+        has ended.
+        """
         if now // _MINUTE_S == self._minute:
             return []
         counted = [count for count in self._counts.values() if count.last is not None]
@@ -99,7 +100,9 @@ class Counts:
         return record.kind, OTHERS
 
 
-def place_of(told: str) -> str:
-    """Where a peer of gRPC is, without its port: an address, of IPv6 its /64, or the kind of socket."""
-    peer = peer_of(told)
-    return network(peer[0]) if peer is not None else told.partition(":")[0] or "unknown"
+def place_of(peer_name: str) -> str:
+    """Return the address of a gRPC peer without its port: of IPv6 its /64 network, of other sockets their
+    kind.
+    """
+    peer = peer_of(peer_name)
+    return network(peer[0]) if peer is not None else peer_name.partition(":")[0] or "unknown"

@@ -1,4 +1,4 @@
-"""`daggers.audit` as it is read back: one partition, of which retention takes the oldest records."""
+"""Read `daggers.audit` back: one partition, whose oldest records are removed by retention."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class AuditReader(Protocol):
     """Reads the topic. Raises, from every method: LogUnavailable, LogDamaged."""
 
     async def bounds(self) -> tuple[int, int]:
-        """Sequences of the first record there is and of the last; (0, -1) where there is none."""
+        """Return the sequences of the first and the last record; (0, -1) where the topic is empty."""
 
     async def read(self, first: int, last: int) -> Sequence[Record]:
-        """The records from one sequence to another, both included, in order."""
+        """Return the records with sequences `first` to `last`, both included, in order."""
 
 
 class AuditTopic(Protocol):
-    """The topic, to be opened."""
+    """The audit topic, which opens readers."""
 
-    def opened(self) -> AbstractAsyncContextManager[AuditReader]:
-        """A reader of it. Raises: LogUnavailable."""
+    def open_reader(self) -> AbstractAsyncContextManager[AuditReader]:
+        """Open a reader. Raises: LogUnavailable."""
 
 
 class KafkaAudits:
-    """The topic in Kafka."""
+    """The audit topic in Kafka."""
 
     def __init__(self, connection: Connection, topic: str = topics.AUDIT) -> None:
         self._connection, self._topic = connection, topic
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[AuditReader]:
-        """As `AuditTopic.opened`."""
+    async def open_reader(self) -> AsyncGenerator[AuditReader]:
+        """Open a consumer of the topic's only partition. Raises: LogUnavailable."""
         async with PartitionReader(self._connection, TopicPartition(self._topic, 0)) as reader:
             yield _KafkaReader(reader)
 
@@ -61,20 +61,20 @@ class _KafkaReader:
 
 
 class MemoryAudits:
-    """The topic in memory: for tests, and for a gateway without one."""
+    """The audit topic in memory: for tests, and for a gateway that has no audit topic."""
 
     def __init__(self, log: MemoryLog | None = None) -> None:
         self._log = log or MemoryLog()
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[AuditReader]:
-        """As `AuditTopic.opened`."""
+    async def open_reader(self) -> AsyncGenerator[AuditReader]:
+        """Return this object, which is its own reader."""
         yield self
 
     async def bounds(self) -> tuple[int, int]:
-        """As `AuditReader.bounds`."""
+        """Return the bounds of the memory log."""
         return 0, await self._log.end()
 
     async def read(self, first: int, last: int) -> Sequence[Record]:
-        """As `AuditReader.read`."""
+        """Read records of the memory log."""
         return await self._log.read(range(first, last + 1))

@@ -1,5 +1,7 @@
-"""Who calls: a name of the token file, a service account, a person of the provider; or nobody in particular
-where nobody is asked."""
+"""Authenticate callers: names of the token file, service accounts, and users of an OpenID provider.
+
+Where no token is required, all callers are the anonymous administrator.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from access import Principal, tokens
-from api_gateway.auth.oidc import Refused, Verifier
+from api_gateway.auth.oidc import TokenRejected, Verifier
 from api_gateway.state.fold import Fold
 from chassis.interceptors import ANONYMOUS, Call, Check, acts, bearer, unauthenticated
 from chassis.logging import note
 from chassis.tokenfile import Tokens, name_of
 
-# Where no token is asked for, which only loopback may be without, everybody is who set it up.
+# Without tokens, which only a loopback address may serve, every caller is the one who set the gateway up.
 _NOBODY: Final = Principal(ANONYMOUS, administrator=True)
 _principal: ContextVar[Principal] = ContextVar("principal", default=_NOBODY)
 
 
 def principal() -> Principal:
-    """Who makes the call that is going on."""
+    """Return the principal of the current call."""
     return _principal.get()
 
 
@@ -32,16 +34,17 @@ def authentication(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     hint: str = "",
 ) -> Check:
-    """Finds out who calls. `file` are the tokens of the token file, `verifier` knows those of a provider;
-    `hint` tells who shows none where one is.
+    """Build the check that authenticates a call and sets its principal.
 
-    Without both, who shows no account's token is anonymous.
+    file: reads the token file. verifier: verifies ID tokens of a provider. hint: tells callers without a
+    token where to get one. Without `file` and `verifier` a caller who has no service account's token is
+    anonymous.
     """
-    how = {} if verifier is None else dict(verifier.provider.login)
+    login = {} if verifier is None else dict(verifier.provider.login)
     if hint:
-        how["token_hint"] = hint
+        login["token_hint"] = hint
 
-    async def who_has(token: str) -> Principal | None:
+    async def find_principal(token: str) -> Principal | None:
         name = name_of(token, file()) if file is not None else None
         if name is not None:
             return Principal(name, administrator=True)
@@ -51,16 +54,16 @@ def authentication(
             return _NOBODY if file is None else None
         try:
             return await verifier.principal(token) if token else None
-        except Refused as why:
+        except TokenRejected as why:
             note(token=str(why))
             return None
 
-    async def authenticated(call: Call) -> None:
-        who = await who_has(bearer(call))
+    async def authenticate(call: Call) -> None:
+        who = await find_principal(bearer(call))
         if who is None:
-            raise unauthenticated(call, how)
+            raise unauthenticated(call, login)
         if who is not _NOBODY:
             acts(who.name)
         _principal.set(who)
 
-    return authenticated
+    return authenticate

@@ -1,8 +1,8 @@
-"""Sensitive fields of streams, masked in whatever is answered of daggers and streams: rows, logs, samples,
-quarantined records. Also while the gate only observes: nobody could say before that a field is sensitive.
+"""Mask sensitive fields of streams in rows, logs, samples and quarantined records that calls return.
 
-What is masked goes by the requests by which the bytes were written (`provenance`), not by what the dagger is
-now. Rows that a sensitive field has chosen are not shown at all: which there are tells its values.
+Masking applies while the gate only observes, too: a field could not be marked as sensitive before. What is
+masked follows the requests by which the bytes were written (`provenance`), not the dagger as it is now. Rows
+that a sensitive field has selected are not returned at all: their presence tells its values.
 """
 
 from __future__ import annotations
@@ -30,35 +30,36 @@ from fleet.fold.removal import naming
 
 MASKED: Final = "(masked)"
 _OURS: Final = re.compile(rf"\S+ [A-Z]+ (?:{rundir.DRIVER_LOGGER}|{rundir.REPLAY_LOGGER}): (?!row )")
-"""How a line of a driver's log begins that we have written; a sink of that name prints rows."""
+"""Begin of a driver log's line that the platform has written; a sink logs rows under the same logger name."""
 _WORDS: Final = re.compile(r' (why|problem)=(?:"(?:[^"\\]|\\.)*"|\S+)')
-"""What libraries say, in such a line. What errors say (`detail`) never has a value of a record."""
-_REMEMBERED: Final = 256
-_MOST: Final = 64
-"""Queries that are looked at for one reading."""
+"""Texts of libraries in such a line. Texts of our errors (`detail`) never contain a value of a record."""
+_CACHED_QUERIES: Final = 256
+_MOST_QUERIES: Final = 64
+"""Most queries that are examined for one read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What of a dagger's rows is shown."""
+    """Decides which columns of a dagger's rows are returned unmasked."""
 
-    shown: frozenset[str]
-    """Names of tags and fields; what else a row has was written by an earlier revision, or is sensitive."""
+    visible: frozenset[str]
+    """Names of visible tags and fields; any other column is sensitive, or was written by an earlier revision.
+    """
     time: bool
-    """Whether their times are."""
+    """True where the rows' times are visible."""
     hidden: tuple[Column, ...] = ()
-    """Those that are sensitive: also where a row has no value of one, which tells something, too."""
+    """Sensitive columns. They are masked also in rows that lack a value, since the lack tells something."""
 
     def rows(self, rows: Iterable[gateway_pb2.Row]) -> None:
-        """Mask rows."""
+        """Mask rows in place."""
         tags = [column.key for column in self.hidden if column.role is Role.TAG]
         fields = [column.key for column in self.hidden if column.role is Role.FIELD]
         for row in rows:
-            for name in [*tags, *(name for name in row.tags if name not in self.shown)]:
+            for name in [*tags, *(name for name in row.tags if name not in self.visible)]:
                 row.tags[name] = MASKED
             others = [field for field in row.fields if field.name not in fields]
             for field in others:
-                if field.name not in self.shown:
+                if field.name not in self.visible:
                     field.text = MASKED
             masked = [gateway_pb2.RowField(name=name, text=MASKED) for name in fields]
             row.ClearField("fields")
@@ -67,49 +68,52 @@ class Mask:
                 row.ClearField("time")
 
     def end(self, done: gateway_pb2.PreviewDone) -> None:
-        """Mask what the end of a preview counts of values. A host from before it masks computes them."""
+        """Clear the counts of a preview's end that derive from masked values; older hosts send them."""
         if self.hidden:
             for field in ("invalid", "series"):
                 done.ClearField(field)
 
     def check(self, request: gateway_pb2.ReadRowsRequest) -> None:
-        """Raises: ApiError when rows are chosen by what is not shown."""
+        """Check that rows are not filtered or ordered by a masked column. Raises: ApiError."""
         names = [condition.column for condition in request.where]
         names += [request.order_by.partition(" ")[0]] if request.order_by else []
         for name in names:
-            if name not in self.shown and not (self.time and name in TIMES):
+            if name not in self.visible and not (self.time and name in TIMES):
                 text = f"column {name} is made of sensitive fields: rows cannot be chosen or ordered by it"
-                raise _denied(text, {"column": name, "principal": principal().name})
+                raise _sensitive_error(text, {"column": name, "principal": principal().name})
 
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """The launches, by generation, by which records were set aside."""
+    """Generations of the launches that quarantined a replay's records."""
 
     all: frozenset[int]
     refused: frozenset[int]
-    """Those of rows that sinks have refused."""
+    """Launches whose rows a sink has refused."""
 
 
 class Masking:
-    """Masks what the principal of the call that is going on does not see."""
+    """Masks what the principal of the current call may not see."""
 
     def __init__(
         self,
         fleet: Fleet,
         provenance: Provenance,
-        made: Callable[[str, spec_pb2.DaggerSpec], Awaitable[RowOrigins | None]],
+        trace_origins: Callable[[str, spec_pb2.DaggerSpec], Awaitable[RowOrigins | None]],
     ) -> None:
-        """`made`: what the rows of a dagger of this name and specification are made of; None where its query
-        can no longer be checked.
+        """Remember where to find origins.
+
+        trace_origins: finds the origins of the rows of a dagger with this name and specification; None where
+        its query can no longer be checked.
         """
-        self._fleet, self._provenance, self._made = fleet, provenance, made
-        self._known: dict[bytes, RowOrigins] = {}
+        self._fleet, self._provenance, self._trace_origins = fleet, provenance, trace_origins
+        self._origins_cache: dict[bytes, RowOrigins] = {}
 
     async def of(self, dagger: Dagger) -> Mask | None:
-        """What is shown of a dagger's rows, of all that may be where they are; None: all of it.
+        """Return the mask of a dagger's rows, of all that may lie at its destinations; None: nothing is
+        masked.
 
-        Raises: ApiError, PERMISSION_DENIED where sensitive fields decide which rows there are.
+        Raises: ApiError, PERMISSION_DENIED where sensitive fields decide which rows exist.
         """
         if self._sees_all():
             return None
@@ -117,72 +121,85 @@ class Masking:
         return await self._of(f"rows of dagger {dagger.name}", await self._provenance.of_rows(dagger))
 
     async def check_archive(self, dagger: Dagger) -> None:
-        """Raises: ApiError for who does not see all columns of a dagger's rows: files are as large as what is
-        in them.
+        """Check that the caller sees all columns of a dagger's rows: file sizes tell about their contents.
+
+        Raises: ApiError.
         """
         mask = await self.of(dagger)
         if mask is not None and mask.hidden:
-            raise _has_hidden(f"files of dagger {dagger.name}", mask)
+            raise _hidden_columns_error(f"files of dagger {dagger.name}", mask)
 
     async def check_release(self, destination: str) -> None:
-        """Raises: ApiError for who does not see what is in a destination: what its next owner reads there is
-        judged by their own query.
+        """Check that the caller sees the rows in a destination that they release: its next owner reads them
+        under a query of their own.
+
+        Raises: ApiError.
         """
         if self._sees_all():
             return
-        what = f"rows in {destination}"
-        mask = await self._of(what, await self._provenance.of_destination(destination))
+        subject = f"rows in {destination}"
+        mask = await self._of(subject, await self._provenance.of_destination(destination))
         if mask is not None and mask.hidden:
-            raise _has_hidden(what, mask)
+            raise _hidden_columns_error(subject, mask)
 
     async def check_readdressing(self, sink: str) -> None:
-        """Raises: ApiError for who does not see what daggers write to a registered sink, and would say where
-        they write it from their next launch on.
+        """Check that the caller sees the rows that daggers write to a registered sink: its new address
+        receives them from their next launch on.
+
+        Raises: ApiError.
         """
         if self._sees_all():
             return
         for dagger in list(naming(self._fleet.daggers, "sink", sink)):
-            what = f"rows that dagger {dagger.name} writes to sink {sink}"
-            mask = await self._of(what, await self._provenance.of_log(dagger))
+            subject = f"rows that dagger {dagger.name} writes to sink {sink}"
+            mask = await self._of(subject, await self._provenance.of_log(dagger))
             if mask is not None and mask.hidden:
-                raise _has_hidden(what, mask)
+                raise _hidden_columns_error(subject, mask)
 
-    async def _of(self, what: str, requests: Sequence[events_pb2.DaggerRequested] | None) -> Mask | None:
+    async def _of(self, subject: str, requests: Sequence[events_pb2.DaggerRequested] | None) -> Mask | None:
         if requests is None:
-            text = f"{what} may be of more revisions than are remembered: any may have read what is hidden"
-            raise _denied(text, {"principal": principal().name})
-        queries = {_looked_at(request.spec): request for request in requests}
+            text = f"{subject} may be of more revisions than are remembered: any may have read what is hidden"
+            raise _sensitive_error(text, {"principal": principal().name})
+        queries = {_query_key(request.spec): request for request in requests}
         unseen = [sensitive.unseen(principal(), request.spec, self._fleet) for request in queries.values()]
         if not any(unseen):
             return None
-        if len(queries) > _MOST:
-            text = f"{what} are of {len(queries)} queries, more than {_MOST}: not all are looked at"
-            raise _denied(text, {"principal": principal().name})
+        if len(queries) > _MOST_QUERIES:
+            text = (
+                f"{subject} are of {len(queries)} queries, more than {_MOST_QUERIES}: not all are looked at"
+            )
+            raise _sensitive_error(text, {"principal": principal().name})
         hidden: dict[str, Column] = {}
         columns: list[Column] = []
         for (key, request), streams in zip(queries.items(), unseen, strict=True):
-            made = await self._remembered(key, request)
-            if made is None and streams:
-                text = f"{what} are of a query that cannot be checked any more, and reads sensitive fields"
-                raise _denied(text, {"principal": principal().name})
-            if made is not None:
-                self._check_deciding(what, made, streams)
-                hidden |= {column.name: column for column in sensitive.masked_columns(made, streams)}
-                columns += made.columns
+            origins = await self._find_origins(key, request)
+            if origins is None and streams:
+                text = f"{subject} are of a query that cannot be checked any more, and reads sensitive fields"
+                raise _sensitive_error(text, {"principal": principal().name})
+            if origins is not None:
+                self._check_deciding(subject, origins, streams)
+                hidden |= {column.name: column for column in sensitive.masked_columns(origins, streams)}
+                columns += origins.columns
         return mask_of(columns, tuple(hidden.values()))
 
-    def _check_deciding(self, what: str, made: RowOrigins, streams: Mapping[str, spec_pb2.Stream]) -> None:
-        """Raises: ApiError where sensitive fields decide which rows there are."""
-        for violation in sensitive.check_deciding(principal(), made, streams, self._fleet):
-            raise _denied(f"{what} are not shown: {violation.message}; {DERIVE}", violation.metadata)
+    def _check_deciding(
+        self, subject: str, origins: RowOrigins, streams: Mapping[str, spec_pb2.Stream]
+    ) -> None:
+        """Check that no sensitive field decides which rows exist. Raises: ApiError."""
+        for violation in sensitive.check_deciding(principal(), origins, streams, self._fleet):
+            raise _sensitive_error(
+                f"{subject} are not shown: {violation.message}; {DERIVE}", violation.metadata
+            )
 
-    def previewed(self, spec: spec_pb2.DaggerSpec, made: RowOrigins) -> Mask | None:
-        """What is shown of the rows of a specification that was judged; None: all of it."""
+    def mask_preview(self, spec: spec_pb2.DaggerSpec, origins: RowOrigins) -> Mask | None:
+        """Return the mask of a validated specification's rows; None: nothing is masked."""
         streams = sensitive.unseen(principal(), spec, self._fleet)
-        return mask_of(made.columns, sensitive.masked_columns(made, streams)) if streams else None
+        return mask_of(origins.columns, sensitive.masked_columns(origins, streams)) if streams else None
 
     def _sees_all(self) -> bool:
-        """Whether nothing is hidden from who calls: so it is for most, and nothing is looked up then."""
+        """Return whether nothing is hidden from the caller. It is so for most callers, and saves all
+        look-ups.
+        """
         who, fleet = principal(), self._fleet
         if is_administrator(who, fleet):
             return True
@@ -190,69 +207,73 @@ class Masking:
             sensitive.sees(who, name, fleet) for name in fleet.streams
         )
 
-    async def _remembered(self, key: bytes, request: events_pb2.DaggerRequested) -> RowOrigins | None:
-        """What rows are made of: asked at each step. What a newer schema adds is an unknown column."""
-        made = self._known.pop(key, None) or await self._made(request.name, request.spec)
-        if made is not None:
-            self._known[key] = made
-            if len(self._known) > _REMEMBERED:
-                del self._known[next(iter(self._known))]
-        return made
+    async def _find_origins(self, key: bytes, request: events_pb2.DaggerRequested) -> RowOrigins | None:
+        """Return the origins of a query's rows from the cache, since each step of a watch asks for them.
+        Columns of a newer schema are unknown columns, and so masked.
+        """
+        origins = self._origins_cache.pop(key, None) or await self._trace_origins(request.name, request.spec)
+        if origins is not None:
+            self._origins_cache[key] = origins
+            if len(self._origins_cache) > _CACHED_QUERIES:
+                del self._origins_cache[next(iter(self._origins_cache))]
+        return origins
 
     def sample(self, stream: spec_pb2.Stream, records: Iterable[gateway_pb2.SampledRecord]) -> None:
-        """Mask records of a stream: also how long they are, which is as long as what is in them."""
+        """Mask sampled records of a stream, and their sizes, which tell about the masked values."""
         if sensitive.sees(principal(), stream.name, self._fleet):
             return
         for record in records:
             for field in ("key", "size", "unknown"):
                 record.ClearField(field)
             if record.WhichOneof("content") == "json":
-                record.json = json.dumps(_masked(json.loads(record.json), stream.sensitive))
+                record.json = json.dumps(_mask_value(json.loads(record.json), stream.sensitive))
 
     async def log(self, dagger: Dagger, lines: Sequence[str], *, replay: bool) -> Sequence[str]:
-        """Lines of a driver's log, or of a replay's, without what stands in them of records: rows, and
-        words of libraries.
-        """
+        """Return lines of a driver's, or a replay's, log with rows and texts of libraries masked."""
         if self._sees_all():
             return lines
-        # A replay writes rows of whatever revision they were set aside of.
+        # a replay writes rows of the revision that quarantined them, which may be any
         written_by = self._provenance.of_all if replay else self._provenance.of_log
         requests = await written_by(dagger)
         if requests is not None and not any(map(self._is_unseen, requests)):
             return lines
-        return [_logged(line) for line in lines if stamp_of(line)]  # below others stand traces
+        # lines without a time stamp are stack traces below another line
+        return [_mask_line(line) for line in lines if stamp_of(line)]
 
-    async def quarantined(
+    async def mask_quarantined(
         self,
         dagger: Dagger,
         records: Sequence[telemetry_pb2.Quarantined],
         statuses: Sequence[gateway_pb2.QuarantineStatus],
     ) -> int:
-        """Mask what was set aside of a dagger, by what each launch read, and what replays said of it; how
-        many records are.
+        """Mask quarantined records by the requests of their launches, and the details of replays. Return the
+        number of masked records.
         """
         if self._sees_all():
             return 0
         unseen = await self._unseen_of(dagger, {record.generation for record in records})
         masked = [pair for pair in zip(records, statuses, strict=True) if pair[0].generation in unseen]
         for record, status in masked:
-            _set_aside(record)
+            _mask_record(record)
             if status.detail and status.state != gateway_pb2.QUARANTINE_STATE_DISCARDED:
-                status.detail = MASKED  # what a sink answered, or the time of its record
+                status.detail = MASKED  # a sink's response, or the time of its record
         return len(masked)
 
-    def set_aside(self, spec: spec_pb2.DaggerSpec, records: Iterable[telemetry_pb2.Quarantined]) -> None:
-        """Mask what would be set aside of a specification."""
+    def mask_preview_quarantine(
+        self, spec: spec_pb2.DaggerSpec, records: Iterable[telemetry_pb2.Quarantined]
+    ) -> None:
+        """Mask the records that a preview of a specification would quarantine."""
         if sensitive.unseen(principal(), spec, self._fleet):
             for record in records:
-                _set_aside(record)
+                _mask_record(record)
 
     async def check_replay(
         self, dagger: Dagger, find: Callable[[], Awaitable[Launches]], *, edits: bool
     ) -> bool:
-        """Whether records of a replay are masked; `find` looks up their launches. Raises: ApiError for who
-        does not see what records hold, and would say what they are to hold, or have rows written to sinks
-        that were not meant for them.
+        """Return whether a replay has masked records; `find` looks up their launches.
+
+        Raises: ApiError where the caller does not see the records and edits them, or has their rows written
+        to other sinks than those that they were made for.
         """
         if self._sees_all():
             return False
@@ -266,7 +287,7 @@ class Masking:
             if streams or unseen:
                 names = ", ".join(sorted({stream.name for stream in streams.values()})) or "a stream"
                 text = f"records of {dagger.name} have sensitive fields of {names}: they cannot be edited"
-                raise _sensitive_record(dagger, text)
+                raise _sensitive_record_error(dagger, text)
         for generation in sorted(launches.refused & unseen.keys()):
             request = unseen[generation]
             if request is None or list(request.spec.sinks) != list(newest.spec.sinks):
@@ -274,14 +295,14 @@ class Masking:
                     f"rows of {dagger.name} that are masked would be written to other sinks than those that"
                     f" they were made for (launch {generation}): have somebody replay them who sees them"
                 )
-                raise _sensitive_record(dagger, text)
+                raise _sensitive_record_error(dagger, text)
         return bool(unseen)
 
     async def _unseen_of(
         self, dagger: Dagger, generations: Collection[int]
     ) -> dict[int, events_pb2.DaggerRequested | None]:
-        """Those of a dagger's launches whose records are masked, each with its request; None: nobody
-        remembers that.
+        """Return the launches whose records are masked, each with its request; None where the request is
+        forgotten.
         """
         requests = await self._provenance.of_generations(dagger, generations)
         return {
@@ -294,68 +315,74 @@ class Masking:
         return bool(sensitive.unseen(principal(), request.spec, self._fleet))
 
 
-def _set_aside(record: telemetry_pb2.Quarantined) -> None:
-    """Mask one record: bytes that nobody could read are shown whole or not at all."""
+def _mask_record(record: telemetry_pb2.Quarantined) -> None:
+    """Mask one record: bytes that could not be decoded are returned whole or not at all."""
     for field in ("value", "key", "decoded_prefix", "row", "sha256", "truncated"):
         record.ClearField(field)
-    if record.detail:  # it may say what it was that could not be read, or written
+    if record.detail:  # it may quote the value that could not be read, or written
         record.detail = MASKED
 
 
-def _logged(line: str) -> str:
-    """A line of a driver's log, masked."""
+def _mask_line(line: str) -> str:
+    """Mask a line of a driver's log."""
     if _OURS.match(line):
         return _WORDS.sub(rf" \1={MASKED}", line)
     return f"{line.partition(': ')[0]}: {MASKED}"
 
 
-def _sensitive_record(dagger: Dagger, text: str) -> ApiError:
+def _sensitive_record_error(dagger: Dagger, text: str) -> ApiError:
     metadata = {"dagger": dagger.name, "principal": principal().name}
     return ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_RECORD", text, metadata)
 
 
 def mask_of(columns: Iterable[Column], hidden: tuple[Column, ...]) -> Mask:
-    """What is shown of rows with these columns, of which some are hidden."""
+    """Build the mask of rows that have these columns, some of them hidden."""
     masked = _names(hidden)
     return Mask(frozenset(_names(columns) - masked), time=masked.isdisjoint(TIMES), hidden=hidden)
 
 
-def _looked_at(spec: spec_pb2.DaggerSpec) -> bytes:
-    """All of a specification that says what is sensitive of its rows: others are not looked at again."""
+def _query_key(spec: spec_pb2.DaggerSpec) -> bytes:
+    """Serialise the parts of a specification that decide what is sensitive of its rows, as a key of the
+    cache.
+    """
     text = query.of(spec).sql
-    judged = spec_pb2.DaggerSpec(sql=text, streams=spec.streams, sinks=spec.sinks, forward=spec.forward)
-    return judged.SerializeToString(deterministic=True)
+    key_spec = spec_pb2.DaggerSpec(sql=text, streams=spec.streams, sinks=spec.sinks, forward=spec.forward)
+    return key_spec.SerializeToString(deterministic=True)
 
 
-def _has_hidden(what: str, mask: Mask) -> ApiError:
+def _hidden_columns_error(subject: str, mask: Mask) -> ApiError:
     names = ", ".join(sorted(column.name for column in mask.hidden))
-    return _denied(f"{what} have columns that are made of sensitive fields: {names}", {"columns": names})
+    return _sensitive_error(
+        f"{subject} have columns that are made of sensitive fields: {names}", {"columns": names}
+    )
 
 
-def _denied(text: str, metadata: Mapping[str, str]) -> ApiError:
+def _sensitive_error(text: str, metadata: Mapping[str, str]) -> ApiError:
     return ApiError(grpc.StatusCode.PERMISSION_DENIED, SENSITIVE, text, metadata)
 
 
 def _names(columns: Iterable[Column]) -> set[str]:
-    """What tags and fields of columns may be called."""
+    """Return all names under which tags and fields of columns may appear."""
     return {name for one in columns for name in (one.name, one.key, one.name.partition(".")[0])}
 
 
-def _masked(value: Any, paths: Iterable[str]) -> Any:
-    """A JSON value with MASKED where these dotted paths lead, in each element of lists, and if nothing is."""
+def _mask_value(value: Any, paths: Iterable[str]) -> Any:
+    """Return a JSON value with MASKED at these dotted paths, in each element of lists, also where nothing
+    stood.
+    """
     by_field: dict[str, list[str]] = {}
     for path in paths:
         first, _, rest = path.partition(".")
         by_field.setdefault(first, []).append(rest)
     if isinstance(value, list):
-        return [_masked(item, paths) for item in value]
+        return [_mask_value(item, paths) for item in value]
     if not isinstance(value, Mapping):
         return value
     whole = {name: MASKED for name, rests in by_field.items() if "" in rests}
     others = {name: inner for name, inner in value.items() if name not in whole}
-    # Behind all others, wherever they stood: a place tells as well whether there was one.
-    return {name: _below(inner, by_field.get(name, [])) for name, inner in others.items()} | whole
+    # behind all others: a field's place would tell whether it had a value
+    return {name: _mask_below(inner, by_field.get(name, [])) for name, inner in others.items()} | whole
 
 
-def _below(value: Any, paths: Sequence[str]) -> Any:
-    return _masked(value, paths) if paths else value
+def _mask_below(value: Any, paths: Sequence[str]) -> Any:
+    return _mask_value(value, paths) if paths else value

@@ -1,8 +1,8 @@
-"""People prove who they are by an ID token of an OpenID Connect provider: verified here, and kept nowhere.
+"""Verify ID tokens of an OpenID Connect provider, and store none of them.
 
-The provider's keys are read where its discovery document says, kept, and read again after a while, or when a
-token names one that is not known; not more often than each half a minute, whatever tokens come. While the
-provider is away the keys that are known stay good.
+The provider's keys are read where its discovery document says, cached, and read again when they are old, or
+when a token names an unknown key; at most once in `_PAUSE_S`, whatever tokens arrive. While the provider is
+unreachable the cached keys stay valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chassis.egress.transport import CheckedTransport
 from chassis.logging import logger
 
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
-"""Signatures by a key that only the provider has; nothing symmetric, and never none."""
+"""Algorithms whose signing key only the provider has: nothing symmetric, and never none."""
 LEEWAY: Final = timedelta(seconds=60)
 _LONGEST: Final = 16 * 1024
 _KEEP_S: Final = 600.0
@@ -41,66 +41,66 @@ Fetch = Callable[[str], Awaitable[Mapping[str, Any]]]
 """Reads a JSON document. Raises: OSError, ValueError."""
 
 
-class Refused(Exception):  # noqa: N818 - reads as what happened
-    """The token proves nothing. One clause for our log that says why, without the token."""
+class TokenRejected(Exception):  # noqa: N818 - reads as what happened
+    """The token proves nothing; the message is one clause for the gateway's log, without the token."""
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
-    """Whose tokens are taken, and what is read of them."""
+class OidcProvider:
+    """The provider whose tokens are accepted, and the claims that are read."""
 
     issuer: str
-    """As tokens name it, and where `/.well-known/openid-configuration` is."""
+    """Issuer as tokens name it; `/.well-known/openid-configuration` lies below it."""
     audience: str
-    """Whom tokens must be meant for: the client id of this platform, by which its command logs people in."""
+    """Audience of accepted tokens: the client id of this platform, by which its command logs people in."""
     name_claim: str = "sub"
-    """The claim that names a person. `email` counts when the provider says that it is verified."""
+    """The claim that names a person. `email` counts only where the provider has verified it."""
     groups_claim: str = "groups"
     """The claim that lists the groups of a person."""
     scope: str = ""
-    """What people ask for when they log in, separated by spaces; empty: what their client thinks fit."""
+    """Scopes that clients request at a login, separated by spaces; empty: the client's own choice."""
     others: tuple[str, ...] = ()
     """Further client ids of this platform, such as that of its pages."""
 
     @property
     def login(self) -> Mapping[str, str]:
-        """What a client must know to get a token here."""
-        told = {"oidc_issuer": self.issuer, "oidc_client_id": self.audience, "oidc_scope": self.scope}
-        return {name: value for name, value in told.items() if value}
+        """Return what a client must know to get a token, as metadata of an error."""
+        metadata = {"oidc_issuer": self.issuer, "oidc_client_id": self.audience, "oidc_scope": self.scope}
+        return {name: value for name, value in metadata.items() if value}
 
 
 class Verifier:
-    """Finds out whose ID token it is."""
+    """Verifies ID tokens of a provider."""
 
     def __init__(
         self,
-        provider: Provider,
+        provider: OidcProvider,
         fetch: Fetch,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`fetch` reads documents of the provider; `clock`: this instant, UTC."""
+        """Remember the provider. `fetch` reads its documents; `clock`: now, UTC."""
         self.provider, self._clock = provider, clock
         self._keys = Keys(provider.issuer, fetch, lambda: clock().timestamp())
 
     async def principal(self, token: str) -> Principal:
-        """The person whose token it is. Raises: Refused."""
+        """Return the person whose token it is. Raises: TokenRejected."""
         if len(token) > _LONGEST:
-            raise Refused(f"it has more than {_LONGEST} characters")
+            raise TokenRejected(f"it has more than {_LONGEST} characters")
         try:
             header = jwt.get_unverified_header(token)
         except jwt.InvalidTokenError as error:
-            raise Refused("it is no token of a provider") from error
+            raise TokenRejected("it is no token of a provider") from error
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
-            raise Refused("its algorithm is not one that is taken")
+            raise TokenRejected("its algorithm is not one that is taken")
         key = await self._keys.key(kid if isinstance(kid, str) else "")
         if key is None or key.algorithm_name != algorithm:
-            raise Refused("the provider has no such key")
-        return self._named(self._claims(token, key))
+            raise TokenRejected("the provider has no such key")
+        return self._build_principal(self._claims(token, key))
 
     def _claims(self, token: str, key: PyJWK) -> Mapping[str, Any]:
         try:
-            # The times are judged below, by the clock that was passed in.
+            # times are checked below, by the clock that was passed in
             claims: dict[str, Any] = jwt.decode(
                 token,
                 key,
@@ -115,48 +115,48 @@ class Verifier:
                 },
             )
         except (jwt.InvalidTokenError, ValueError, TypeError) as error:
-            raise Refused(f"it is not good: {type(error).__name__}") from error
+            raise TokenRejected(f"it is not good: {type(error).__name__}") from error
         now, leeway = self._clock().timestamp(), LEEWAY.total_seconds()
         if not _number(claims["exp"]) or claims["exp"] + leeway <= now:
-            raise Refused("it has ended")
+            raise TokenRejected("it has ended")
         if "nbf" in claims and (not _number(claims["nbf"]) or claims["nbf"] - leeway > now):
-            raise Refused("it is not good yet")
+            raise TokenRejected("it is not good yet")
         return claims
 
-    def _named(self, claims: Mapping[str, Any]) -> Principal:
+    def _build_principal(self, claims: Mapping[str, Any]) -> Principal:
         name = claims.get(self.provider.name_claim)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise Refused(f"its claim {self.provider.name_claim} names nobody")
+            raise TokenRejected(f"its claim {self.provider.name_claim} names nobody")
         if self.provider.name_claim == "email" and claims.get("email_verified") is not True:
-            raise Refused("its email is not verified")
+            raise TokenRejected("its email is not verified")
         groups = claims.get(self.provider.groups_claim, ())
         listed = groups if isinstance(groups, Sequence) and not isinstance(groups, str) else (groups,)
-        named = (group for group in listed if isinstance(group, str) and _NAME.fullmatch(group))
-        groups_held = frozenset(GROUP + name for name in named)
-        return Principal(USER + name, groups_held, ends=_instant(claims["exp"]))
+        names = (group for group in listed if isinstance(group, str) and _NAME.fullmatch(group))
+        qualified_groups = frozenset(GROUP + name for name in names)
+        return Principal(USER + name, qualified_groups, ends=_instant(claims["exp"]))
 
 
 class Keys:
-    """The provider's keys by their ids."""
+    """The provider's signing keys by their ids."""
 
     def __init__(self, issuer: str, fetch: Fetch, clock: Callable[[], float]) -> None:
-        """`clock`: seconds, for how old keys are."""
+        """Create an empty cache. `clock`: seconds, by which keys age."""
         self._issuer, self._fetch, self._clock = issuer, fetch, clock
         self._keys: Mapping[str, PyJWK] = {}
         self._read_at = self._tried_at = float("-inf")
         self._reading = asyncio.Lock()
 
     async def key(self, kid: str) -> PyJWK | None:
-        """The key with this id; of a provider that has one key, that one for no id. None: there is none."""
-        if self._wanted(kid):
+        """Return the key with this id; without an id the provider's only key. None: there is no such key."""
+        if self._needs_read(kid):
             async with self._reading:
-                if self._wanted(kid):  # who came first has read them
+                if self._needs_read(kid):  # another call may have read them while this one waited
                     await self._read()
         if not kid and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(kid)
 
-    def _wanted(self, kid: str) -> bool:
+    def _needs_read(self, kid: str) -> bool:
         now = self._clock()
         stale = now - self._read_at > _KEEP_S or (kid not in self._keys and bool(kid))
         return stale and now - self._tried_at > _PAUSE_S
@@ -165,23 +165,25 @@ class Keys:
         self._tried_at = self._clock()
         try:
             discovered = await self._fetch(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-            self._keys = _usable(await self._fetch(_place_of_keys(discovered, self._issuer)))
+            self._keys = _read_keys(await self._fetch(_keys_url(discovered, self._issuer)))
         except (OSError, ValueError) as error:
             logger().warning("provider.lost", issuer=self._issuer, why=str(error) or type(error).__name__)
         else:
             self._read_at = self._clock()
 
 
-def _place_of_keys(discovered: Mapping[str, Any], issuer: str) -> str:
-    """Where the issuer says its keys are. Raises: ValueError when another says it, or nobody."""
+def _keys_url(discovered: Mapping[str, Any], issuer: str) -> str:
+    """Return the URL of an issuer's keys. Raises: ValueError where the document is another issuer's, or names
+    none.
+    """
     place = discovered.get("jwks_uri")
     if discovered.get("issuer") != issuer or not isinstance(place, str):
         raise ValueError("its discovery document is another issuer's, or names no keys")
     return place
 
 
-def _usable(document: Mapping[str, Any]) -> dict[str, PyJWK]:
-    """The keys that tokens may be signed with. Raises: ValueError."""
+def _read_keys(document: Mapping[str, Any]) -> dict[str, PyJWK]:
+    """Return the keys that tokens may be signed with, by id. Raises: ValueError where there is none."""
     keys: dict[str, PyJWK] = {}
     listed = document.get("keys")
     for entry in listed if isinstance(listed, list) else ():
@@ -190,7 +192,7 @@ def _usable(document: Mapping[str, Any]) -> dict[str, PyJWK]:
         try:
             key = PyJWK(entry)
         except jwt.PyJWTError:
-            continue  # of a kind that is not known here
+            continue  # a kind of key that PyJWT does not support
         if key.algorithm_name in ALGORITHMS:
             keys[key.key_id or ""] = key
     if not keys:
@@ -198,14 +200,15 @@ def _usable(document: Mapping[str, Any]) -> dict[str, PyJWK]:
     return keys
 
 
-def fetching(
+def build_fetch(
     issuer: str,
     allowed: EgressRules,
     proxies: Proxies = Proxies(),  # noqa: B008 - it is frozen
 ) -> Fetch:
-    """Reads documents of a provider: at its issuer, wherever that is, and else only where nothing is private.
+    """Build a fetch of a provider's documents: at its issuer, wherever that is, and else at public addresses
+    only.
 
-    The issuer says where its keys are, and is somebody else: that leads nowhere inside.
+    The keys' address is the provider's word, and must not lead into the platform's network.
     """
     parts = urlsplit(issuer)
     own = (parts.hostname or "", parts.port or PORTS.get(parts.scheme))
@@ -240,7 +243,7 @@ def fetching(
 
 
 def _instant(seconds: float) -> datetime | None:
-    """None for an end that no clock of ours will reach."""
+    """Return the instant; None for one that is beyond the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):

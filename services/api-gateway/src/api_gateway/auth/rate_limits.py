@@ -1,4 +1,4 @@
-"""How much each principal may ask of this gateway: every call is counted behind its authentication."""
+"""Limit the calls of each principal: every call is counted after its authentication."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from api_gateway.auth.authentication import principal
 from chassis.errors import ApiError
 from chassis.interceptors import Call, Concern
 
-_SAID: Final = {
+_EXCEEDED_TEXTS: Final = {
     "requests_per_second": "asks for more than {most:g} calls a second",
     "writes_per_second": "asks for more than {most:g} writes a second",
     "streams": "has {most:g} streams open, which is as many as it may",
@@ -24,41 +24,41 @@ _SAID: Final = {
 }
 
 
-def limited(
+def limit_calls(
     limits: CallLimits,
     has_role: Callable[[Principal], bool] = lambda _: True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Concern:
-    """Refuses what is too much for one principal. `has_role`: whether one has a role in any team; `clock`:
-    seconds that go on.
+    """Build the concern that refuses calls beyond a principal's limits.
 
-    Raises, where the concern is entered: ApiError, RESOURCE_EXHAUSTED with the time to wait.
+    has_role: whether a principal has a role in any team. clock: monotonic seconds. Raises, where the concern
+    is entered: ApiError, RESOURCE_EXHAUSTED with the time to wait.
     """
     meter = Meter(limits)
 
     @contextmanager
-    def counted(call: Call) -> Iterator[None]:
+    def count_call(call: Call) -> Iterator[None]:
         who = principal()
         exceeded = meter.asks(who, call.method, clock())
         if exceeded is None and not call.unary:
             exceeded = meter.opens(who, has_role=has_role(who))
         if exceeded is not None:
-            raise _refused(who, call, exceeded)
+            raise _limit_error(who, call, exceeded)
         try:
             yield
         finally:
             if not call.unary:
                 meter.closes(who)
 
-    return counted
+    return count_call
 
 
-def _refused(who: Principal, call: Call, exceeded: ExceededLimit) -> ApiError:
-    said = _SAID[exceeded.limit].format(most=exceeded.most)
+def _limit_error(who: Principal, call: Call, exceeded: ExceededLimit) -> ApiError:
+    text = _EXCEEDED_TEXTS[exceeded.limit].format(most=exceeded.most)
     return ApiError(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         "TOO_MUCH_ASKED",
-        f"{who.name} {said}: try again in {exceeded.wait_s:.1f} s",
+        f"{who.name} {text}: try again in {exceeded.wait_s:.1f} s",
         {
             "limit": exceeded.limit,
             "most": f"{exceeded.most:g}",

@@ -1,4 +1,4 @@
-"""What becomes of a dagger whose team nobody registered: refused, made with it, or let through as before."""
+"""Decide about daggers of an unregistered team: refuse them, register the team, or allow them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fleet import Fleet
 from fleet.fold.answers import about
 
 
-class Unknown(StrEnum):
-    """What becomes of a team that is not registered."""
+class UnknownTeamAction(StrEnum):
+    """Action for a dagger whose team is not registered."""
 
     ALLOW = "allow"
     REFUSE = "refuse"
@@ -23,15 +23,15 @@ class Unknown(StrEnum):
 
 
 class Teams:
-    """The teams that daggers may be of."""
+    """The teams that daggers may belong to."""
 
-    def __init__(self, fleet: Fleet, unknown: Unknown) -> None:
+    def __init__(self, fleet: Fleet, unknown: UnknownTeamAction) -> None:
         self._fleet, self._unknown = fleet, unknown
 
     def violations(self, path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
-        """What is wrong with the team of a specification; of none the rule book speaks."""
+        """Yield a violation for an unregistered team; the rule book judges a missing one."""
         name = spec.team
-        if not name or self._unknown is not Unknown.REFUSE or name in self._fleet.catalogue.teams:
+        if not name or self._unknown is not UnknownTeamAction.REFUSE or name in self._fleet.catalogue.teams:
             return
         near = nearest(name, filter(None, self._fleet.catalogue.teams))
         more = {"suggestion": near} if near else {}
@@ -42,9 +42,9 @@ class Teams:
     def registration(self, spec: spec_pb2.DaggerSpec) -> access_pb2.Team | None:
         """Return the team to register before a specification is written; None: there is none to register.
 
-        Daggers were of any team before there were teams: what such a one is called they go on saying.
+        Daggers had teams before teams were registered, under names that are not valid now: those are kept.
         """
         name = spec.team
-        if self._unknown is not Unknown.MAKE or name in self._fleet.catalogue.teams:
+        if self._unknown is not UnknownTeamAction.MAKE or name in self._fleet.catalogue.teams:
             return None
         return None if list(fields.team("spec.team", name)) else access_pb2.Team(name=name)

@@ -1,7 +1,8 @@
-"""What daggers write to whose requests nobody judged, so that none of it has an owner in the log.
+"""Index the destinations of daggers whose requests were never judged, so that none of them has an owner in
+the log.
 
-So it is of daggers from before destinations had owners, and of a gateway that only observes. Each call asks,
-and there are thousands of daggers: what changed since the last one is looked at alone.
+These are daggers from before destinations had owners, and those of a gateway that only observes. Every call
+looks here, and there are thousands of daggers: only those that changed since the last look are read.
 """
 
 from __future__ import annotations
@@ -15,46 +16,46 @@ from daggerspec.kind import Asked
 from fleet import Dagger, Fleet
 from fleet.fold.resolve import Registered
 
-_Named: TypeAlias = dict[tuple[str, str, str], set[str]]
+_PlaceIndex: TypeAlias = dict[tuple[str, str, str], set[str]]
 
 
-class Unjudged:
-    """Destinations of daggers, as their clusters and registered sinks have addresses now."""
+class UnjudgedDestinations:
+    """Destinations of daggers, by the addresses that their clusters and registered sinks have now."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._until, self._addresses = -1, -1
         self._written: dict[str, tuple[Destination, ...]] = {}
-        # Daggers, by kind, container and name of what they write to; those of prefixes apart.
-        self._exact: _Named = defaultdict(set)
-        self._prefixes: _Named = defaultdict(set)
+        # names of daggers by kind, container and name of their destinations; prefixes apart
+        self._exact: _PlaceIndex = defaultdict(set)
+        self._prefixes: _PlaceIndex = defaultdict(set)
 
-    def written_by(self, dagger: Dagger) -> tuple[Destination, ...]:
-        """What a dagger writes to; nothing where its request was judged."""
+    def destinations_of(self, dagger: Dagger) -> tuple[Destination, ...]:
+        """Return the destinations of a dagger; none where its request was judged."""
         self._refresh()
         return self._written.get(dagger.name, ())
 
-    def like(self, place: Destination) -> list[tuple[Dagger, Destination]]:
-        """What living daggers write to that overlaps a place, on whatever server."""
+    def find_overlaps(self, place: Destination) -> list[tuple[Dagger, Destination]]:
+        """Return destinations of living daggers that overlap a place, on any server, each with its dagger."""
         self._refresh()
         return [
-            (dagger, theirs)
+            (dagger, other_place)
             for name in sorted(self._candidates(place))
             if (dagger := self._fleet.living(name)) is not None
-            for theirs in self._written[name]
-            if theirs.on(place.server).overlaps(place)
+            for other_place in self._written[name]
+            if other_place.on(place.server).overlaps(place)
         ]
 
     def _candidates(self, place: Destination) -> set[str]:
         container = (place.kind, place.container)
-        looked = [self._exact.get((*container, place.name), set())]
-        looked += [names for key, names in self._prefixes.items() if key[:2] == container]
+        name_sets = [self._exact.get((*container, place.name), set())]
+        name_sets += [names for key, names in self._prefixes.items() if key[:2] == container]
         if place.is_prefix:
-            looked += [names for key, names in self._exact.items() if key[:2] == container]
-        return set().union(*looked)
+            name_sets += [names for key, names in self._exact.items() if key[:2] == container]
+        return set().union(*name_sets)
 
     def _refresh(self) -> None:
-        """Look at what was asked since the last look; at all where an address is another."""
+        """Index daggers requested since the last call; all of them where an address has changed."""
         catalogue = self._fleet.catalogue
         registered = [entry.sequence for entry in catalogue.clusters.values()]
         registered += [entry.sequence for entry in catalogue.sinks.values()]
@@ -72,19 +73,20 @@ class Unjudged:
         for place in self._written.pop(name, ()):
             index, key = self._index(place)
             index[key].discard(name)
-            if not index[key]:  # names of places are callers' to choose: none stays without a dagger
+            # callers choose the names of places: entries without daggers would fill memory
+            if not index[key]:
                 del index[key]
 
     def _note(self, dagger: Dagger) -> None:
         spec = defaults.filled(dagger.name, dagger.spec)
-        held = sinks.all_resolved("", Asked(dagger.name, spec, Registered(self._fleet)))
-        places = tuple(place for sink, _ in held if (place := sinks.destination(sink)) is not None)
+        resolved = sinks.all_resolved("", Asked(dagger.name, spec, Registered(self._fleet)))
+        places = tuple(place for sink, _ in resolved if (place := sinks.destination(sink)) is not None)
         self._written[dagger.name] = places
         for place in dict.fromkeys(places):
             index, key = self._index(place)
             index[key].add(dagger.name)
 
-    def _index(self, place: Destination) -> tuple[_Named, tuple[str, str, str]]:
-        """Where the daggers stand that write to exactly this place, on whatever server."""
+    def _index(self, place: Destination) -> tuple[_PlaceIndex, tuple[str, str, str]]:
+        """Return the index and the key of the daggers that write to exactly this place, on any server."""
         index = self._prefixes if place.is_prefix else self._exact
         return index, (place.kind, place.container, place.name)

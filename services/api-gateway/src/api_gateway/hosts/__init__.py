@@ -1,1 +1,1 @@
-"""Asks schedulers for what their hosts know: logs, rows, samples, tests of sinks, previews, reads."""
+"""Calls to the schedulers of drivers' hosts: logs, rows, samples, tests of sinks, previews, planned reads."""

@@ -1,8 +1,8 @@
-"""What lies on the host of a driver, asked of the schedulers there: logs and rows; and samples of streams.
+"""Forward calls about daggers and streams to the schedulers on drivers' hosts.
 
-Nothing is kept: each call has a channel of its own, is forwarded with the caller's deadline, gives each step
-on before it takes the next, and is cancelled with the caller's. What is followed goes where the dagger goes,
-to its next host or the next scheduler of its host, and ends when the dagger is deleted.
+Nothing is cached: each call opens its own channel, carries the caller's deadline, yields each step before it
+reads the next, and is cancelled with the caller's call. A call that follows a dagger moves with it, to its
+next host or to its host's next scheduler, and ends when the dagger is deleted.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from api_gateway.hosts.routes import (
     HostRoute,
     Route,
     everywhere,
+    find_remembered,
     of_replay,
     refusal,
-    remembered,
     route,
     unreachable,
 )
 from api_gateway.state.fold import Fold
-from api_gateway.watch_limits import shuts_down
+from api_gateway.watch_limits import shutdown_error
 from chassis.binding import is_loopback
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Context
@@ -43,22 +43,22 @@ _MAX_MESSAGE: Final = 4 * 1024 * 1024
 _CONNECT_MS: Final = 3_000
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE),
-    ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),  # how long an attempt to connect may take
-    ("grpc.keepalive_time_ms", 30_000),  # a host that is gone says no more
+    ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),  # also the longest attempt to connect
+    ("grpc.keepalive_time_ms", 30_000),  # finds hosts that vanished without closing the connection
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.enable_http_proxy", 0),
 )
 PATIENCE_S: Final = 30.0
-"""How long a host may be away from what is followed: its scheduler is being replaced."""
+"""Longest time that a followed host may be unreachable, in seconds: its scheduler is being replaced."""
 LINGER_S: Final = 2.0
-"""How long a host is listened to once the dagger has left it: its driver's last words."""
+"""Seconds for which a host is still read after the dagger has left it: its driver's last lines."""
 _AGAIN_S: Final = 0.5
 SIGN_OF_LIFE_S: Final = 10.0
-"""How long a host has to answer, before nobody contradicts who says that it is gone."""
+"""Longest wait for a sign of life of a host, in seconds, before somebody's word that it is gone counts."""
 PLAN_S: Final = 20.0
-"""How long a plan waits for a host."""
+"""Longest wait of a plan for a host, in seconds."""
 _ANSWER_S: Final = 1.0
-"""What is left of a call's time for its answer."""
+"""Seconds of a call's time that are reserved for its own response."""
 Step = TypeVar("Step", bound=Message)
 # Generic in the stubs only.
 Method: TypeAlias = "Callable[[host_pb2_grpc.HostServiceAsyncStub], Callable[..., AsyncIterable[Step]]]"
@@ -66,18 +66,18 @@ Method: TypeAlias = "Callable[[host_pb2_grpc.HostServiceAsyncStub], Callable[...
 
 @dataclass(frozen=True, slots=True)
 class HostAccess:
-    """What hosts are shown, and how they are trusted."""
+    """Credentials of the gateway for hosts, and how it trusts them."""
 
     token: str = field(default="", repr=False)
-    """Empty: none."""
+    """Token that hosts require; empty: none."""
     authority: bytes | None = None
-    """PEM of the authority that signed their certificates; None: the system's authorities."""
+    """PEM of the authority that signed the hosts' certificates; None: the system's authorities."""
     here: str = ""
-    """Name of the gateway's own host: only its schedulers are asked at addresses of loopback."""
+    """Name of the gateway's own host: only its schedulers are called at loopback addresses."""
 
 
 class Hosts:
-    """Forwards streaming calls to the hosts that the fold knows."""
+    """Forwards streaming calls to the hosts of the fold."""
 
     def __init__(
         self,
@@ -94,12 +94,14 @@ class Hosts:
         self._patience_s, self._linger_s = patience_s, linger_s
 
     def route(self, dagger: Dagger) -> Route | None:
-        """Where a dagger is asked now; None when it was never launched. Raises: ApiError."""
+        """Return the route to a dagger's host now; None where it was never launched. Raises: ApiError."""
         fleet = self._fold.fleet
-        return route(fleet, remembered(fleet, dagger.name, dagger.create_sequence))
+        return route(fleet, find_remembered(fleet, dagger.name, dagger.create_sequence))
 
     def route_of_replay(self, dagger: Dagger) -> Route | None:
-        """Where the newest replay of a dagger is asked about; None when it had none. Raises: ApiError."""
+        """Return the route to the host of a dagger's newest replay; None where it had none.
+        Raises: ApiError.
+        """
         return of_replay(self._fold.fleet, dagger)
 
     async def ask(
@@ -111,13 +113,14 @@ class Hosts:
         *,
         there: Route | None = None,
     ) -> AsyncGenerator[Step, None]:
-        """Give the steps of a call about a dagger, where it is, or `there`; none when it was never launched.
+        """Yield the steps of a call about a dagger, from its host or from `there`; none where it was never
+        launched.
 
         Raises: ApiError.
         """
         route = there or self.route(dagger)
         if route is not None:
-            steps = self._ask(route, method, self._addressed(request, route), context)
+            steps = self._ask(route, method, self._address(request, route), context)
             async with aclosing(steps):
                 async for step in steps:
                     yield step
@@ -125,15 +128,15 @@ class Hosts:
     async def ask_any(
         self, method: Method[Step], request: Message, context: Context
     ) -> AsyncGenerator[Step, None]:
-        """Give the steps of a call to the first host that can answer.
+        """Yield the steps of a call from the first host that can answer.
 
-        Raises: ApiError; when no host can, what is said of the first.
+        Raises: ApiError; the first host's error where no host can.
         """
         failure: ApiError | None = None
         for there in everywhere(self._fold.fleet):
             begun = False
             try:
-                addressed = self._addressed(request, there)
+                addressed = self._address(request, there)
                 async with aclosing(self._ask(there, method, addressed, context)) as steps:
                     async for step in steps:
                         begun = True
@@ -171,15 +174,16 @@ class Hosts:
         request: Callable[[Step | None], Message],
         context: Context,
     ) -> AsyncGenerator[Step, None]:
-        """Give the steps of a call wherever the dagger goes, once it is launched, until it is deleted.
+        """Yield the steps of a call from the dagger's host, wherever it moves, from its launch until it is
+        deleted.
 
-        `request` is what a host is asked behind the last step. A host that is away is asked again for
-        `patience_s`, once it has answered. Raises: ApiError.
+        `request` builds a host's request from the last step. A host that has answered once may be unreachable
+        for `patience_s`. Raises: ApiError.
         """
         last: Step | None = None
         lost = 0.0
         clock = asyncio.get_running_loop().time
-        route = await self._launched(dagger)
+        route = await self._wait_for_launch(dagger)
         while route is not None:
             begun, answered = clock(), False
             try:
@@ -200,31 +204,33 @@ class Hosts:
                 await asyncio.sleep(_AGAIN_S)
             if self._gone(dagger):
                 return
-            with suppress(ApiError):  # a host whose scheduler has said nothing yet
+            with suppress(ApiError):  # the new host's scheduler has not registered its endpoint yet
                 route = self.route(dagger) or route
 
-    async def _launched(self, dagger: Dagger) -> Route | None:
-        """Where a dagger is asked once it is launched; None when it is deleted before. Raises: ApiError."""
+    async def _wait_for_launch(self, dagger: Dagger) -> Route | None:
+        """Wait until a dagger is launched; return its route, None where it is deleted before. Raises:
+        ApiError.
+        """
         route: Route | None = None
 
-        def known() -> bool:
+        def has_route_or_ends() -> bool:
             nonlocal route
             if not self._gone(dagger):
                 route = self.route(dagger)
             return route is not None or self._follower.draining or self._gone(dagger)
 
-        await self._follower.until(known)
+        await self._follower.until(has_route_or_ends)
         if route is None and not self._gone(dagger):
-            raise shuts_down()
+            raise shutdown_error()
         return route
 
     def _gone(self, dagger: Dagger) -> bool:
-        """Whether a dagger is deleted; a later one of its name is another."""
+        """Return whether a dagger is deleted; a later one of its name is another dagger."""
         living = self._fold.fleet.living(dagger.name)
         return living is None or living.create_sequence != dagger.create_sequence
 
     def _left(self, route: Route) -> bool:
-        """Whether the dagger of a route is elsewhere now, or gone."""
+        """Return whether the dagger of a route has moved to another host, or is deleted."""
         fleet = self._fold.fleet
         living = fleet.living(route.dagger.name)
         return living is None or self._gone(route.dagger) or fleet.host_of(living) not in ("", route.host)
@@ -232,10 +238,10 @@ class Hosts:
     async def _while_there(
         self, route: Route, method: Method[Step], request: Message, context: Context
     ) -> AsyncGenerator[Step, None]:
-        """The steps of a call to a host as long as the dagger is there, and what it says soon after."""
+        """Yield the steps of a call to a host while the dagger is there, and for `linger_s` afterwards."""
         clock = asyncio.get_running_loop().time
         leaving = asyncio.create_task(self._follower.until(lambda: self._left(route)))
-        steps = self._ask(route, method, self._addressed(request, route), context)
+        steps = self._ask(route, method, self._address(request, route), context)
         end, coming = math.inf, asyncio.ensure_future(anext(steps, None))
         try:
             while clock() < end:
@@ -255,9 +261,9 @@ class Hosts:
             await asyncio.wait((coming,))
             await steps.aclose()
 
-    def _addressed(self, request: Message, route: HostRoute) -> Message:
-        """Say in a copy of a request which host is meant, and as far as it has fields for that: which dagger
-        of its name, and up to where the host must have read the control topic, as this gateway has.
+    def _address(self, request: Message, route: HostRoute) -> Message:
+        """Copy a request and set the host, and where it has such fields, the dagger's creation and this
+        gateway's sequence, which the host must have reached.
         """
         addressed: Any = type(request)()
         addressed.CopyFrom(request)
@@ -272,12 +278,12 @@ class Hosts:
     async def _ask(
         self, route: HostRoute, method: Method[Step], request: Message, context: Context
     ) -> AsyncGenerator[Step, None]:
-        """The steps of a call to the first scheduler of the host that answers. Raises: ApiError."""
+        """Yield the steps of a call to the first scheduler of a host that answers. Raises: ApiError."""
         note(host=route.host)
         failure: ApiError | None = None
         for endpoint in route.endpoints:
             if is_loopback(endpoint.address) and route.host != self._access().here:
-                # Whoever answers there is on this host, and the dagger is not.
+                # a scheduler at this address would be one of the gateway's own host
                 failure = failure or unreachable(
                     route.host,
                     f"its scheduler serves on {endpoint.address}, where only that host reaches it: set"
@@ -301,7 +307,7 @@ class Hosts:
                     continue
                 except asyncio.CancelledError:
                     if self._follower.draining and call.cancelled():
-                        raise shuts_down() from None
+                        raise shutdown_error() from None
                     raise
                 finally:
                     call.cancel()
@@ -329,19 +335,20 @@ class Hosts:
 async def in_time(
     steps: AsyncGenerator[Step, None], context: Context, most_s: float
 ) -> tuple[list[Step], str]:
-    """What a host says within `most_s` beside an answer that is as good without it; and why that is not all.
+    """Collect the steps that arrive within `most_s`, and the reason where they are not all.
 
-    Its caller is answered in time, whatever the host does.
+    For additions to a response that is useful without them: the caller gets it in time, whatever the host
+    does.
     """
-    said: list[Step] = []
+    received: list[Step] = []
     remaining = context.time_remaining()
     patience_s = min(most_s, (remaining or most_s + _ANSWER_S) - _ANSWER_S)
     try:
         async with asyncio.timeout(patience_s), aclosing(steps):
             async for step in steps:
-                said.append(step)  # noqa: PERF401 - what came in time counts
+                received.append(step)  # noqa: PERF401 - steps that came in time count
     except TimeoutError:
-        return said, f"no host of drivers has answered in {max(patience_s, 0):.0f} s"
+        return received, f"no host of drivers has answered in {max(patience_s, 0):.0f} s"
     except ApiError as error:
-        return said, error.message
-    return said, ""
+        return received, error.message
+    return received, ""

@@ -1,4 +1,4 @@
-"""PreviewDagger: a query on real data. The gateway judges and masks; a host of drivers computes."""
+"""PreviewDagger: run a query on real data. The gateway validates and masks, a host of drivers computes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from api_gateway.auth.masking import Masking
 from api_gateway.hosts.client import Hosts
 from api_gateway.hosts.preview_usage import QUOTA, PreviewSeconds
 from api_gateway.validate import request_fields
-from api_gateway.validate.dagger_requests import Requests, refuse
+from api_gateway.validate.dagger_requests import DaggerRequests, refuse
 from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggerspec import fields
@@ -32,7 +32,6 @@ from fleet import Fleet
 from fleet.fold import quotas
 from fleet.fold.tenancy import administrators
 
-"""Of a dagger that has none yet."""
 OF_A_PRINCIPAL: Final = 1
 OF_A_TEAM: Final = 2
 _RETRY: Final = timedelta(seconds=5)
@@ -41,25 +40,25 @@ Progress = gateway_pb2.PreviewProgress
 
 
 @dataclass
-class _Begun:
-    """When a preview began to read; None before."""
+class _Usage:
+    """Start of a preview's reading; None before it reads."""
 
-    begun: float | None = None
+    started: float | None = None
 
 
-class Previewing:
-    """Previews for callers of this gateway."""
+class Previews:
+    """Runs previews for callers of this gateway."""
 
     def __init__(
         self,
         hosts: Hosts,
         fleet: Fleet,
-        requests: Requests,
+        requests: DaggerRequests,
         masking: Masking,
         seconds: PreviewSeconds,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`seconds` counts what previews of each team take; `clock`: seconds that go on."""
+        """Remember the parts. `seconds` counts the previews of each team; `clock`: monotonic seconds."""
         self._hosts, self._fleet, self._requests, self._masking = hosts, fleet, requests, masking
         self._seconds, self._clock = seconds, clock
         self._running: Counter[tuple[str, str]] = Counter()
@@ -67,42 +66,42 @@ class Previewing:
     async def steps(
         self, request: gateway_pb2.PreviewDaggerRequest, context: Context
     ) -> AsyncGenerator[Step, None]:
-        """Columns, rows as windows close, and what there is to say in the end. Raises: ApiError."""
+        """Yield the columns, the rows of windows as they close, and the summary. Raises: ApiError."""
         began = time.monotonic()
         name, spec = request.name or PREVIEWED, without_sinks(request.spec)
         spec = filled(name, spec)
-        judged = await self._requests.judged(name, spec, context, written=False)
+        validation = await self._requests.validate(name, spec, context, written=False)
         refuse(
             [
                 *(fields.name("name", request.name) if request.name else ()),
-                *judged.violations,
+                *validation.violations,
                 *wrong(request),
             ]
         )
-        plan = judged.query.plan
-        assert plan is not None  # else something was wrong
-        warnings = [*judged.warnings, *self._quota(spec.team)]
-        with self._one(principal().name, spec.team), self._counted(spec.team) as counted:
+        plan = validation.query.plan
+        assert plan is not None  # a query without a plan has violations
+        warnings = [*validation.warnings, *self._quota(spec.team)]
+        with self._limit_running(principal().name, spec.team), self._count_usage(spec.team) as usage:
             columns = gateway_pb2.PreviewColumns(columns=map(to_proto, plan.columns), warnings=warnings)
             yield Step(columns=columns)
-            asked = gateway_pb2.PreviewDaggerRequest(
+            preview_request = gateway_pb2.PreviewDaggerRequest(
                 name=name, spec=spec, range=request.range, max_rows=request.max_rows or PREVIEW_ROWS
             )
-            mask = self._masking.previewed(spec, RowOrigins(plan.columns, plan.origins, plan.places))
+            mask = self._masking.mask_preview(spec, RowOrigins(plan.columns, plan.origins, plan.places))
             masked = [column.name for column in mask.hidden] if mask else ()
-            there = host_pb2.PreviewHostDaggerRequest(request=asked, masked_columns=masked)
+            there = host_pb2.PreviewHostDaggerRequest(request=preview_request, masked_columns=masked)
             first_row_ms = None
             steps = self._hosts.ask_any(lambda host: host.PreviewHostDagger, there, context)
             async with aclosing(steps):
                 async for step in steps:
                     if step.progress.phase == Progress.PHASE_READING or step.HasField("rows"):
-                        counted.begun = counted.begun or self._clock()
+                        usage.started = usage.started or self._clock()
                     if step.HasField("rows"):
                         first_row_ms = first_row_ms or round((time.monotonic() - began) * 1000)
                         if mask is not None:
                             mask.rows(step.rows.rows)
                     elif step.HasField("done"):
-                        self._masking.set_aside(spec, step.done.examples)
+                        self._masking.mask_preview_quarantine(spec, step.done.examples)
                         if mask is not None:
                             mask.end(step.done)
                         if first_row_ms is not None:
@@ -111,31 +110,35 @@ class Previewing:
                     yield step
 
     def _quota(self, team: str) -> Iterator[str]:
-        """What a team is warned of. Raises: ApiError when its previews ran as long as they may."""
+        """Yield a warning for a team beyond its soft quota. Raises: ApiError where the hard
+        one is used up.
+        """
         quota, now = quotas.of(self._fleet.catalogue, team, QUOTA), self._clock()
-        if refused := self._seconds.refusal(team, quota, now):
-            text, metadata = refused
+        if refusal := self._seconds.refusal(team, quota, now):
+            text, metadata = refusal
             more = f"{text}, or ask {administrators(self._fleet.catalogue)} for more"
             raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, quotas.TEAM_QUOTA, more, metadata)
         if warning := self._seconds.warning(team, quota, now):
             yield warning
 
     @contextmanager
-    def _counted(self, team: str) -> Iterator[_Begun]:
-        """Count what is read in the block: waiting for a turn, or for a process, costs a team nothing."""
-        counted = _Begun()
+    def _count_usage(self, team: str) -> Iterator[_Usage]:
+        """Charge the block's reading time to the team; waiting for a turn, or for a process,
+        costs nothing.
+        """
+        usage = _Usage()
         try:
-            yield counted
+            yield usage
         finally:
-            if counted.begun is not None:
+            if usage.started is not None:
                 now = self._clock()
-                self._seconds.add(team, now - counted.begun, now)
+                self._seconds.add(team, now - usage.started, now)
 
     @contextmanager
-    def _one(self, who: str, team: str) -> Iterator[None]:
-        """One more for a while. Raises: ApiError when a principal or a team has as many as it may."""
-        counted = {("principal", who): OF_A_PRINCIPAL, ("team", team): OF_A_TEAM}
-        for (kind, whom), most in counted.items():
+    def _limit_running(self, who: str, team: str) -> Iterator[None]:
+        """Count a running preview. Raises: ApiError where a principal or a team runs as many as it may."""
+        limits = {("principal", who): OF_A_PRINCIPAL, ("team", team): OF_A_TEAM}
+        for (kind, whom), most in limits.items():
             if self._running[kind, whom] >= most:
                 text = (
                     f"{kind} {whom} has {most} preview{'s'[: most - 1]} already: wait for its end, or end it"
@@ -143,18 +146,18 @@ class Previewing:
                 metadata = {"limit": f"previews_of_a_{kind}", "most": str(most), kind: whom}
                 code = grpc.StatusCode.RESOURCE_EXHAUSTED
                 raise ApiError(code, "TOO_MANY_PREVIEWS", text, metadata, retry_after=_RETRY)
-        self._running.update(counted.keys())
+        self._running.update(limits.keys())
         try:
             yield
         finally:
-            self._running.subtract(counted.keys())
+            self._running.subtract(limits.keys())
             self._running = +self._running
 
 
-def without_sinks(asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
-    """The specification as it is previewed: its sinks are not written to, so nothing is said of them."""
+def without_sinks(original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
+    """Copy a specification for a preview: its sinks, which are not written to, become one log."""
     spec = spec_pb2.DaggerSpec()
-    spec.CopyFrom(asked)
+    spec.CopyFrom(original)
     del spec.sinks[:]
     spec.sinks.add().log.limit = 1
     spec.emit = spec_pb2.EMIT_FINAL
@@ -162,7 +165,7 @@ def without_sinks(asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
 
 
 def wrong(request: gateway_pb2.PreviewDaggerRequest) -> Sequence[Violation]:
-    """What is wrong with what a preview is to read and to give."""
+    """Return what is wrong with the range and the number of rows."""
     violations = []
     if not 0 <= request.max_rows <= PREVIEW_ROWS:
         violations.append(Violation("max_rows", f"must be 0 to {PREVIEW_ROWS}", "OUT_OF_RANGE"))
@@ -180,9 +183,9 @@ def wrong(request: gateway_pb2.PreviewDaggerRequest) -> Sequence[Violation]:
     return violations
 
 
-def _duration(field: str, told: duration_pb2.Duration, most: timedelta) -> Iterator[Violation]:
+def _duration(field: str, duration: duration_pb2.Duration, most: timedelta) -> Iterator[Violation]:
     try:
-        fits = timedelta() < told.ToTimedelta() <= most
+        fits = timedelta() < duration.ToTimedelta() <= most
     except (ValueError, OverflowError):
         fits = False
     if not fits:
@@ -190,8 +193,8 @@ def _duration(field: str, told: duration_pb2.Duration, most: timedelta) -> Itera
         yield Violation(field, text, "OUT_OF_RANGE")
 
 
-def _between(told: gateway_pb2.PreviewRange.Between) -> Iterator[Violation]:
-    begin, end = getattr(told, "from"), told.to
+def _between(between: gateway_pb2.PreviewRange.Between) -> Iterator[Violation]:
+    begin, end = getattr(between, "from"), between.to
     wrong = [
         *request_fields.instant("range.between.from", begin),
         *request_fields.instant("range.between.to", end),

@@ -1,4 +1,4 @@
-"""Where the host of a dagger is asked, and what its refusal is to a caller. Pure."""
+"""Routes to the hosts of daggers, and errors of hosts as callers see them. Pure."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from fleet.fold.hosts import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class HostRoute:
-    """Where a host is asked."""
+    """The endpoints of a host."""
 
     host: str
     endpoints: tuple[Endpoint, ...]
-    """To be tried in this order."""
+    """Endpoints in the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route(HostRoute):
-    """Where the host of a dagger's newest launch is asked."""
+    """The endpoints of the host of a dagger's newest launch."""
 
     dagger: Dagger
 
 
 def living(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
-    """The dagger of a name; of this creation, if given. Raises: ApiError when there is none."""
+    """Return the living dagger of a name; of this creation, if given. Raises: ApiError where
+    there is none.
+    """
     dagger = fleet.living(name)
     if create_sequence and (dagger is None or create_sequence != dagger.create_sequence):
         text = f"there is no dagger {name} of sequence {create_sequence}"
@@ -42,8 +44,11 @@ def living(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
     return dagger
 
 
-def remembered(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
-    """As `living`, and a deleted one until its name is given again: its logs outlive it."""
+def find_remembered(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
+    """Return the living dagger of a name, or a deleted one until its name is used again: its logs outlive it.
+
+    Raises: ApiError where there is none.
+    """
     dagger = fleet.daggers.get(name)
     if dagger is not None and create_sequence in (0, dagger.create_sequence):
         return dagger
@@ -51,7 +56,7 @@ def remembered(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
 
 
 def route(fleet: Fleet, dagger: Dagger) -> Route | None:
-    """Where to ask about a dagger; None when it was never launched. Raises: ApiError."""
+    """Return the route to a dagger's host; None where it was never launched. Raises: ApiError."""
     host = fleet.host_of(dagger)
     if not host:
         return None
@@ -62,7 +67,7 @@ def route(fleet: Fleet, dagger: Dagger) -> Route | None:
 
 
 def of_replay(fleet: Fleet, dagger: Dagger) -> Route | None:
-    """Where to ask about the newest replay of a dagger: where it ran last, or whoever launches now.
+    """Return the route for a dagger's newest replay: to the host where it ran last, or else to the leader's.
 
     None where there was none. Raises: ApiError.
     """
@@ -76,9 +81,10 @@ def of_replay(fleet: Fleet, dagger: Dagger) -> Route | None:
 
 
 def everywhere(fleet: Fleet) -> list[HostRoute]:
-    """Where each host is asked, that of the leading scheduler first: it launches, so it has drivers' secrets.
+    """Return the routes to all hosts, the leading scheduler's first: it launches drivers, so it has their
+    secrets.
 
-    Raises: ApiError when none has said where it serves.
+    Raises: ApiError where no scheduler has registered an endpoint.
     """
     leading = fleet.leader.host if fleet.leader else ""
     names = sorted(fleet.hosts, key=lambda name: (name != leading, name))
@@ -95,11 +101,11 @@ def everywhere(fleet: Fleet) -> list[HostRoute]:
 ELSEWHERE: Final = frozenset(
     {"HOST_UNREACHABLE", "HOST_REFUSED", "HOST_TOO_OLD", "HOST_BUSY", "HOST_DRAINING"}
 )
-"""What is wrong with a host and not with what it is asked: another one may answer."""
+"""Errors of a host, not of the request: another host may answer."""
 
 
 def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
-    """What a caller is told when a host's answer is an error: the host's own words, where it has said any."""
+    """Convert a host's error for the caller; a reason that the host gave stays."""
     silent = error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
     if silent and error.reason == error.code.name:
         return unreachable(host, f"its scheduler at {endpoint.address} does not answer")
@@ -125,7 +131,7 @@ def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
 
 
 def ignores_selection(host: str) -> ApiError:
-    """The rows of a host that does not choose among them are not those that were asked for."""
+    """Build the error for a host that ignores a request's selection of rows."""
     return ApiError(
         grpc.StatusCode.FAILED_PRECONDITION,
         "HOST_TOO_OLD",
@@ -136,7 +142,7 @@ def ignores_selection(host: str) -> ApiError:
 
 
 def unreachable(host: str, why: str) -> ApiError:
-    """Why what is on a host cannot be told."""
+    """Build the error for a host that cannot be reached."""
     return ApiError(
         grpc.StatusCode.UNAVAILABLE,
         "HOST_UNREACHABLE",

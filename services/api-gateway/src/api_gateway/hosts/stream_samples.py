@@ -1,6 +1,6 @@
-"""Streams as their topics are now: the newest records, which topics are not there, which have other messages.
+"""Examine the topics of streams: newest records, missing topics, records of other messages.
 
-Hosts of drivers look. Nothing that is asked for depends on it: a stream is registered all the same.
+Hosts of drivers do it. Callers must not depend on it: a stream is registered also where no host answers.
 """
 
 from __future__ import annotations
@@ -20,76 +20,78 @@ from daggerspec.nearest import hint
 from fleet import Fleet
 
 PATIENCE_S: Final = 4.0
-"""How long a call waits to hear whether topics are there."""
+"""Longest wait, in seconds, of a call that checks whether topics exist."""
 DESCRIBE_S: Final = 15.0
-"""How long one waits that was asked what topics are."""
+"""Longest wait, in seconds, of a call that describes topics."""
 _UNKNOWN: Final = 0.2
-"""From which part of the bytes on that are no fields of the message this is said."""
-_REMEMBERED: Final = 256
-"""So many answers are."""
+"""Part of a topic's bytes that belong to no field of the message, from which there is a warning."""
+_MOST_CACHED: Final = 256
+"""Most cached answers."""
 FRESH_S: Final = 10.0
-"""How long an answer is good enough for who checks a specification again and again."""
+"""Age, in seconds, up to which an answer is used again for repeated checks of a specification."""
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What the newest records of a topic are."""
+class RecordSummary:
+    """Summary of a topic's newest records."""
 
     count: int
-    """How many were looked at that have a value."""
+    """Number of records with a value."""
     others: int
-    """How many of them are other messages than the stream's."""
+    """Number of those that are of another message than the stream's."""
     unknown: float
-    """The part of the bytes of the rest that are no fields of the message; of each record as much."""
+    """Mean part of the other records' bytes that belong to no field of the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What is known of the topics of a stream."""
+    """State of the topics of a stream."""
 
     missing: Mapping[str, str]
-    """Those that are not there; of each the one that may be meant, or nothing."""
+    """Missing topics, each with the name of a similar one, or nothing."""
     unchecked: str = ""
-    """Why that is not known; empty when it is."""
+    """Reason why the topics were not checked; empty where they were."""
     kafka_id: str = ""
-    """What their Kafka says that it is; empty when it says nothing."""
-    looked: Mapping[str, Looked] = field(default_factory=dict)
-    """What the newest records are of those that have any."""
+    """Id of their Kafka; empty where it tells none."""
+    summaries: Mapping[str, RecordSummary] = field(default_factory=dict)
+    """Summaries of the newest records, for topics that have any."""
     partitions: int | None = None
-    """How many those that are there have; none when that is not known."""
+    """Number of partitions of existing topics; None where it is unknown."""
     records_per_second: float | None = None
-    """Of the last minute, over all of them; none when that is not known."""
+    """Rate of the last minute over all topics; None where it is unknown."""
 
 
 class Samples:
-    """Asks hosts about streams."""
+    """Asks hosts about the topics of streams."""
 
     def __init__(self, hosts: Hosts, fleet: Fleet) -> None:
         self._hosts, self._fleet = hosts, fleet
-        self._known: dict[tuple[str, int, str, tuple[str, ...]], tuple[float, Topics]] = {}
+        self._cache: dict[tuple[str, int, str, tuple[str, ...]], tuple[float, Topics]] = {}
         self._ids: dict[tuple[str, int], str] = {}
 
     def records(
         self, stream: spec_pb2.Stream, count: int, context: Context
     ) -> AsyncGenerator[gateway_pb2.SampleStreamResponse, None]:
-        """The newest records of a stream. Raises: ApiError."""
+        """Yield the newest records of a stream. Raises: ApiError."""
         request = host_pb2.SampleHostStreamRequest(stream=stream, last_records=count)
         return self._hosts.ask_any(lambda host: host.SampleHostStream, request, context)
 
-    async def discovered(
-        self, asked: gateway_pb2.DiscoverTopicsRequest, context: Context
+    async def discover(
+        self, topics_request: gateway_pb2.DiscoverTopicsRequest, context: Context
     ) -> AsyncGenerator[gateway_pb2.DiscoverTopicsResponse, None]:
-        """Topics of a cluster's Kafka, with the streams that have them. Raises: ApiError."""
-        request = host_pb2.DiscoverHostTopicsRequest(request=asked)
+        """Yield topics of a cluster's Kafka, with the streams that read them. Raises: ApiError."""
+        request = host_pb2.DiscoverHostTopicsRequest(request=topics_request)
         steps = self._hosts.ask_any(lambda host: host.DiscoverHostTopics, request, context)
         async with aclosing(steps):
             async for step in steps:
                 for topic in step.topics:
-                    self._tell_streams(asked.cluster, topic)
+                    self._add_streams(topics_request.cluster, topic)
                 yield step
 
-    def _tell_streams(self, cluster: str, topic: gateway_pb2.DiscoveredTopic) -> None:
-        """Which streams have the topic. What has sensitive fields in one of them has no example."""
+    def _add_streams(self, cluster: str, topic: gateway_pb2.DiscoveredTopic) -> None:
+        """Add the names of the streams that read a topic; drop examples where one of them has sensitive
+        fields.
+        """
         entries = (entry.value for _, entry in sorted(self._fleet.streams.items()))
         having = [entry for entry in entries if entry.cluster == cluster and topic.topic in entry.topics]
         topic.streams.extend(stream.name for stream in having)
@@ -105,24 +107,24 @@ class Samples:
         fresh: bool = True,
         patience_s: float | None = None,
     ) -> Topics:
-        """What is known of the topics of a stream. Not `fresh`: an answer of a moment ago will do."""
+        """Return the state of a stream's topics, from the cache unless `fresh`."""
         cluster = self._fleet.clusters.get(stream.cluster)
         if cluster is None:
-            return Topics({})  # that is said as an error
+            return Topics({})  # the missing cluster is an error of its own
         clock = asyncio.get_running_loop().time
         key = stream.cluster, cluster.version, stream.message, tuple(stream.topics)
-        until, known = self._known.get(key, (0.0, Topics({})))
+        until, cached = self._cache.get(key, (0.0, Topics({})))
         if not fresh and clock() < until:
-            return known
-        answer = await self._asked(stream, context, PATIENCE_S if patience_s is None else patience_s)
-        self._known = {key: value for key, value in self._known.items() if value[0] > clock()}
-        self._known[key] = clock() + FRESH_S, answer
-        if len(self._known) > _REMEMBERED:  # the oldest stands first
-            del self._known[next(iter(self._known))]
+            return cached
+        answer = await self._check(stream, context, PATIENCE_S if patience_s is None else patience_s)
+        self._cache = {key: value for key, value in self._cache.items() if value[0] > clock()}
+        self._cache[key] = clock() + FRESH_S, answer
+        if len(self._cache) > _MOST_CACHED:  # dicts keep their order: drop the oldest
+            del self._cache[next(iter(self._cache))]
         return answer
 
     async def kafka_id(self, cluster: str, context: Context) -> str:
-        """What the Kafka of a cluster says that it is; empty when nobody answers, or it says nothing."""
+        """Return the id of a cluster's Kafka; empty where no host answers, or it tells none."""
         entry = self._fleet.clusters.get(cluster)
         if entry is None or not entry.value.kafka.bootstrap_servers:
             return ""
@@ -130,7 +132,7 @@ class Samples:
             answer = await self.topics(spec_pb2.Stream(cluster=cluster), context, fresh=False)
             if answer.kafka_id:
                 newest = {(name, one.version) for name, one in self._fleet.clusters.items()}
-                self._ids = {key: known for key, known in self._ids.items() if key in newest}
+                self._ids = {key: id_ for key, id_ in self._ids.items() if key in newest}
                 self._ids[cluster, entry.version] = answer.kafka_id
             return answer.kafka_id
         return self._ids[cluster, entry.version]
@@ -138,45 +140,47 @@ class Samples:
     async def look(
         self, spec: spec_pb2.DaggerSpec, answer: gateway_pb2.ValidateResponse, context: Context
     ) -> None:
-        """Say which topics of the streams that a specification reads are not there."""
+        """Add warnings for missing topics of the streams that a specification reads."""
         read = {
             f"spec.streams[{number}].stream": entry.value
             for number, stream in enumerate(spec.streams)
             if (entry := self._fleet.streams.get(stream.stream)) is not None
         }
-        known = await asyncio.gather(*(self.topics(stream, context, fresh=False) for stream in read.values()))
-        for (path, stream), topics in zip(read.items(), known, strict=True):
+        checked = await asyncio.gather(
+            *(self.topics(stream, context, fresh=False) for stream in read.values())
+        )
+        for (path, stream), topics in zip(read.items(), checked, strict=True):
             answer.findings.extend(warnings(stream, topics, path))
             answer.topics_unchecked = answer.topics_unchecked or topics.unchecked
 
     async def describe(self, answer: gateway_pb2.DescribeStreamResponse, context: Context) -> None:
-        """Say what the topics of the stream are now that is described, or why nobody knows."""
-        known = await self.topics(answer.stream, context, fresh=False, patience_s=DESCRIBE_S)
-        answer.topics_unchecked = known.unchecked
-        if known.partitions is not None:
-            answer.partitions = known.partitions
-        if known.records_per_second is not None:
-            answer.records_per_second = known.records_per_second
+        """Set in a description of a stream the state of its topics, or why it is unknown."""
+        topics = await self.topics(answer.stream, context, fresh=False, patience_s=DESCRIBE_S)
+        answer.topics_unchecked = topics.unchecked
+        if topics.partitions is not None:
+            answer.partitions = topics.partitions
+        if topics.records_per_second is not None:
+            answer.records_per_second = topics.records_per_second
 
-    async def _asked(self, stream: spec_pb2.Stream, context: Context, most_s: float) -> Topics:
+    async def _check(self, stream: spec_pb2.Stream, context: Context, most_s: float) -> Topics:
         count = SAMPLED_RECORDS if stream.topics else 0
-        # The first step says which topics there are; records may take longer.
+        # The first step has the topics' state; records may take longer.
         steps, why = await in_time(self.records(stream, count, context), context, most_s)
-        told, looked = gateway_pb2.SampleStreamResponse(), bool(steps)
+        answer, is_answered = gateway_pb2.SampleStreamResponse(), bool(steps)
         for step in steps:
-            told.MergeFrom(step)
+            answer.MergeFrom(step)
         return Topics(
-            missing={topic.topic: topic.suggestion for topic in told.missing_topics},
-            unchecked="" if looked else why,
-            kafka_id=told.kafka_id,
-            looked=_looked(told.records),
-            partitions=told.partitions if looked else None,
-            records_per_second=told.records_per_second if told.HasField("records_per_second") else None,
+            missing={topic.topic: topic.suggestion for topic in answer.missing_topics},
+            unchecked="" if is_answered else why,
+            kafka_id=answer.kafka_id,
+            summaries=_summarize(answer.records),
+            partitions=answer.partitions if is_answered else None,
+            records_per_second=answer.records_per_second if answer.HasField("records_per_second") else None,
         )
 
 
-def _looked(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, Looked]:
-    """What records are, by topic; those without a value say nothing."""
+def _summarize(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, RecordSummary]:
+    """Summarise records by topic; those without a value are not counted."""
     having: dict[str, list[gateway_pb2.SampledRecord]] = {}
     for record in records:
         if record.size:
@@ -184,18 +188,19 @@ def _looked(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, Looked]:
     return {topic: _of_topic(some) for topic, some in having.items()}
 
 
-def _of_topic(records: Sequence[gateway_pb2.SampledRecord]) -> Looked:
+def _of_topic(records: Sequence[gateway_pb2.SampledRecord]) -> RecordSummary:
     unknown = [record.unknown for record in records if not record.mismatch]
     mean = sum(unknown) / len(unknown) if unknown else 0.0
-    return Looked(len(records), len(records) - len(unknown), mean)
+    return RecordSummary(len(records), len(records) - len(unknown), mean)
 
 
 def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterator[gateway_pb2.Finding]:
-    """A warning for each topic that is not there, or has other messages. `field` is the one to blame, not the
-    topic's own.
+    """Yield a warning for each topic that is missing, or has records of other messages.
+
+    `field` replaces the stream's own field in the warnings.
     """
     for number, topic in enumerate(stream.topics):
-        for code, text in _unlike(stream, topic, topics.looked.get(topic)):
+        for code, text in _unlike(stream, topic, topics.summaries.get(topic)):
             yield gateway_pb2.Finding(
                 code=code,
                 severity=gateway_pb2.SEVERITY_WARNING,
@@ -213,28 +218,28 @@ def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterat
             )
 
 
-def _unlike(stream: spec_pb2.Stream, topic: str, looked: Looked | None) -> Iterator[tuple[str, str]]:
-    """How the newest records of a topic are unlike the stream's message: a code, and a sentence."""
-    if looked is None:
+def _unlike(stream: spec_pb2.Stream, topic: str, summary: RecordSummary | None) -> Iterator[tuple[str, str]]:
+    """Yield a code and a sentence for each way in which records differ from the stream's message."""
+    if summary is None:
         return
-    does = "does" if looked.others == 1 else "do"
-    if looked.others == looked.count:
-        newest = "record" if looked.count == 1 else f"{looked.count} records"
+    does = "does" if summary.others == 1 else "do"
+    if summary.others == summary.count:
+        newest = "record" if summary.count == 1 else f"{summary.count} records"
         yield (
             "MESSAGE_MISMATCH",
             f"the topic {topic} seems to have another message than {stream.message}:"
             f" its newest {newest} {does} not decode as it, or have none of its fields",
         )
-    elif looked.others:
+    elif summary.others:
         yield (
             "RECORDS_MISMATCH",
-            f"{looked.others} of the newest {looked.count} records of the topic {topic} {does} not decode as"
-            f" {stream.message}, or have none of its fields",
+            f"{summary.others} of the newest {summary.count} records of the topic {topic} {does} not decode"
+            f" as {stream.message}, or have none of its fields",
         )
-    if looked.unknown >= _UNKNOWN:
+    if summary.unknown >= _UNKNOWN:
         yield (
             "FIELDS_UNKNOWN",
-            f"{looked.unknown:.0%} of the bytes of the newest records of the topic {topic} are no fields of"
+            f"{summary.unknown:.0%} of the bytes of the newest records of the topic {topic} are no fields of"
             f" {stream.message}: its schema is older than they are, or they are another message;"
             f" `daggers stream discover --cluster {stream.cluster} --topic {topic}` says which fit",
         )

@@ -1,1 +1,3 @@
-"""Records that were set aside: their topic, its index in the database, and the service in front."""
+"""The quarantine: its topic, the index of the topic in the database, and the service that reads and replays
+it.
+"""

@@ -1,4 +1,6 @@
-"""Sinks that may refuse as many rows as they like for a while: from a call to the request in the log."""
+"""Allow a dagger's sinks to refuse any number of rows for a while: from the call to the
+request in the log.
+"""
 
 from __future__ import annotations
 
@@ -10,53 +12,55 @@ from typing import Final
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
-from api_gateway.state.writer import Writer
+from api_gateway.state.writer import RequestWriter
 from api_gateway.validate import request_fields
-from api_gateway.validate.dagger_requests import Requests
+from api_gateway.validate.dagger_requests import DaggerRequests
 from chassis.interceptors import actor
 from chassis.logging import note
 from daggerspec import fields
 from daggerspec.violation import Violation
 
 LONGEST: Final = timedelta(hours=24)
-"""Who needs longer has a rule that is not right: `max_refused` is to be edited."""
+"""Longest period. A rule that needs more is wrong: `max_refused` is to be edited."""
 
 
-class Allowing:
-    """Asks for it. Raises: ApiError."""
+class RefusalAllowances:
+    """Appends requests that lift a dagger's limit of refused rows. Raises: ApiError."""
 
     def __init__(
         self,
-        requests: Requests,
-        writer: Writer,
-        asked_before: Callable[[str], Awaitable[Message | None]],
+        requests: DaggerRequests,
+        writer: RequestWriter,
+        find_event: Callable[[str], Awaitable[Message | None]],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`asked_before`: the event that a request's id has become, None for a new one."""
+        """Remember the log. `find_event`: reads the event of an earlier request by its id; None for a new
+        one.
+        """
         self._requests, self._writer = requests, writer
-        self._asked_before, self._clock = asked_before, clock
+        self._find_event, self._clock = find_event, clock
 
     async def allow(self, request: gateway_pb2.AllowRefusalsRequest) -> gateway_pb2.AllowRefusalsResponse:
-        """Allow it from now on; repeated, the first answer counts."""
+        """Lift the limit from now on; a repeated request gets the first answer."""
         id_ = request.request_id or uuid.uuid4().hex
-        before = await self._asked_before(request.request_id)
+        before = await self._find_event(request.request_id)
         if isinstance(before, events_pb2.AllowRefusalsRequested) and before.name == request.dagger:
-            known = self._writer.answered(id_, (before,))
+            answer = self._writer.find_answer(id_, (before,))
             return gateway_pb2.AllowRefusalsResponse(
-                until=before.until, sequence=known.sequence if known else 0
+                until=before.until, sequence=answer.sequence if answer else 0
             )
         event = events_pb2.AllowRefusalsRequested(
             meta=events_pb2.RequestMeta(actor=actor(), message=request.reason), name=request.dagger
         )
         event.until.FromDatetime(self._clock() + request.period.ToTimedelta())
-        self._requests.decided(event)
+        self._requests.decide(event)
         written = await self._writer.write(request.dagger, event, id_, path="reason")
         note(until=event.until.ToJsonString())
         return gateway_pb2.AllowRefusalsResponse(until=event.until, sequence=written.sequence)
 
 
 def violations(request: gateway_pb2.AllowRefusalsRequest) -> Iterator[Violation]:
-    """What is wrong with asking for it."""
+    """Yield what is wrong with a call."""
     yield from fields.name("dagger", request.dagger)
     wrong = list(fields.duration("period", request.period))
     yield from wrong

@@ -1,4 +1,4 @@
-"""Which records are meant: a selection, and what has become of them, as conditions of a query."""
+"""Conditions of queries that select quarantined records by a selection and by their state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from api_gateway.state.tables import QuarantineRow
 
 
 def conditions(selection: events_pb2.QuarantineSelection) -> Iterator[ColumnElement[bool]]:
-    """What a selection says of a record; nothing of whether it is open."""
+    """Yield conditions for a selection; none of them asks whether a record is open."""
     columns = (
         (selection.ids, QuarantineRow.id),
         (selection.reasons, QuarantineRow.reason),
@@ -31,43 +31,43 @@ def conditions(selection: events_pb2.QuarantineSelection) -> Iterator[ColumnElem
 
 
 def of(dagger: str, since: int) -> Iterator[ColumnElement[bool]]:
-    """The records of a dagger's launches behind `since`, the sequence of the request that created it."""
+    """Yield conditions for the launches of a dagger that was created at sequence `since`."""
     yield col(QuarantineRow.dagger) == dagger
     yield col(QuarantineRow.generation) > since
 
 
 def now(since: int) -> Any:
-    """What has become of a record: of an earlier dagger of the name nothing counts."""
+    """Return a column with a record's state: OPEN where an earlier dagger of the name resolved it."""
     return case((_before(since), state.OPEN), else_=col(QuarantineRow.state))
 
 
 def attempts(since: int) -> Any:
-    """How often it has failed again, likewise."""
+    """Return a column with the number of failed replays since the dagger was created."""
     return case((_before(since), 0), else_=col(QuarantineRow.attempts))
 
 
 def replay(since: int) -> Any:
-    """The last replay that meant it, likewise."""
+    """Return a column with the id of the last replay since the dagger was created; else an empty text."""
     return case((_before(since), ""), else_=col(QuarantineRow.replay))
 
 
 def _before(since: int) -> ColumnElement[bool]:
-    """It became what it is before then."""
+    """Return a condition for records that were resolved before the dagger was created."""
     return and_(col(QuarantineRow.resolved) > 0, col(QuarantineRow.resolved) <= since)
 
 
 def states(wanted: Collection[int], since: int) -> ColumnElement[bool]:
-    """It is in one of these states."""
+    """Return a condition for records in one of these states."""
     return now(since).in_([*wanted])  # type: ignore[no-any-return]
 
 
-def meant(selection: events_pb2.QuarantineSelection, since: int) -> Iterator[ColumnElement[bool]]:
-    """What a replay means: what is open, and what is named."""
+def replay_conditions(selection: events_pb2.QuarantineSelection, since: int) -> Iterator[ColumnElement[bool]]:
+    """Yield conditions for the records that a replay takes: those that are open, or those that are named."""
     if not selection.ids:
         yield states(state.NEEDED, since)
     yield from conditions(selection)
 
 
 def one_if(condition: ColumnElement[bool]) -> Any:
-    """1 where it holds, to be summed."""
+    """Return a column that is 1 where a condition is true, and else 0, to be summed."""
     return case((condition, 1), else_=0)

@@ -1,4 +1,4 @@
-"""What a record that was set aside holds, as JSON: by the schema that is registered now. Pure."""
+"""Decode quarantined records to JSON, by the schema that is registered now. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fleet import Fleet
 _SINK: Final = "sink"
 
 
-def decoded(record: telemetry_pb2.Quarantined, fleet: Fleet) -> tuple[str, str]:
-    """Its content as JSON, or nothing and why it cannot be read."""
+def decode(record: telemetry_pb2.Quarantined, fleet: Fleet) -> tuple[str, str]:
+    """Decode a record to JSON; return an empty text and the reason where that fails."""
     if record.stage == _SINK:
         return record.decoded_prefix or record.value.decode(errors="replace"), ""
     schema = fleet.messages.get(record.message)

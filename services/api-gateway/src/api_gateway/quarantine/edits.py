@@ -1,4 +1,4 @@
-"""What a replay writes in place of a record: from a call to what stands in `daggers.quarantine`. Pure."""
+"""Check and encode a replay's edits, which `daggers.quarantine` stores in place of records. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fleet import Fleet
 
 MAX_EDITS: Final = 100
 MAX_BYTES: Final = 512 * 1024
-"""Of one edit: as much as of a record is kept."""
+"""Size limit of one edit, in bytes: the part of a record that the quarantine keeps is no larger."""
 _SINK: Final = "sink"
 
 
 def violations(request: gateway_pb2.ReplayQuarantinedRequest) -> Iterator[Violation]:
-    """What is wrong with edits, as far as it shows without the records."""
+    """Yield what is wrong with edits, as far as it shows without the records."""
     if len(request.edits) > MAX_EDITS:
         limits = {"size": str(len(request.edits)), "limit": str(MAX_EDITS)}
         text = f"has {len(request.edits)} edits; at most {MAX_EDITS} are taken"
@@ -44,24 +44,26 @@ def violations(request: gateway_pb2.ReplayQuarantinedRequest) -> Iterator[Violat
                 yield Violation(f"{path}.{name}", text, "TOO_LARGE", metadata=limits)
 
 
-def edited(
+def build_edit(
     path: str, edit: gateway_pb2.QuarantineEdit, record: telemetry_pb2.Quarantined, fleet: Fleet
 ) -> telemetry_pb2.QuarantineEdited | Sequence[Violation]:
-    """What is written in place of a record, or what is wrong with it, in words without what it holds."""
-    made = telemetry_pb2.QuarantineEdited(dagger=record.dagger, id=edit.id)
+    """Build the edited record, or return what is wrong with the edit, without quoting the
+    record's content.
+    """
+    edited = telemetry_pb2.QuarantineEdited(dagger=record.dagger, id=edit.id)
     if record.stage == _SINK:
         wrong = list(_columns(path, edit, record))
-        made.columns = edit.decoded
+        edited.columns = edit.decoded
     elif edit.decoded:
         wrong = []
         try:
-            made.value = _encoded(edit.decoded, record.message, fleet)
+            edited.value = _encode(edit.decoded, record.message, fleet)
         except (ParseError, ValueError, RecursionError, LookupError):
             text = f"is no {record.message or '?'} as JSON, as that is registered now"
             wrong = [Violation(f"{path}.decoded", text, "MALFORMED", metadata={"message": record.message})]
     else:
-        wrong, made.value = [], edit.value
-    return wrong or made
+        wrong, edited.value = [], edit.value
+    return wrong or edited
 
 
 def _columns(
@@ -72,27 +74,28 @@ def _columns(
             f"{path}.value", "is for records; of a row say the columns in decoded", "NOT_A_RECORD"
         )
         return
-    said, known = _object(edit.decoded), _object(record.decoded_prefix)
-    if said is None:
+    columns, columns_before = _object(edit.decoded), _object(record.decoded_prefix)
+    if columns is None:
         yield Violation(f"{path}.decoded", "must be a JSON object of columns", "MALFORMED")
-    elif not said:
+    elif not columns:
         yield Violation(f"{path}.decoded", "must have a column that is another", "REQUIRED")
-    elif known is not None:  # else it was too long to be kept: the replay has the row
-        for name in sorted(said.keys() - known.keys()):
-            text = f"has no column {name[:100]}; there are {', '.join(sorted(known))}"
+    # None: the row was too long to be stored here, and the replay reads it from its topic
+    elif columns_before is not None:
+        for name in sorted(columns.keys() - columns_before.keys()):
+            text = f"has no column {name[:100]}; there are {', '.join(sorted(columns_before))}"
             yield Violation(f"{path}.decoded", text, "UNKNOWN_COLUMN")
 
 
 def _object(text: str) -> dict[str, object] | None:
     try:
-        said = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _encoded(text: str, message: str, fleet: Fleet) -> bytes:
+def _encode(text: str, message: str, fleet: Fleet) -> bytes:
     schema = fleet.messages[message]
-    said = GetMessageClass(descriptor(schema.value, message))()
-    ParseDict(json.loads(text), said)
-    return said.SerializeToString(deterministic=True)
+    content = GetMessageClass(descriptor(schema.value, message))()
+    ParseDict(json.loads(text), content)
+    return content.SerializeToString(deterministic=True)

@@ -1,4 +1,4 @@
-"""Follows `daggers.quarantine` into its index: what comes, what retention takes, a topic made anew."""
+"""Follow `daggers.quarantine` into its index: new records, retention, a recreated topic."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.place import Position, digest
-from api_gateway.quarantine.topic import Bounds, Message, QuarantineTopic, TopicReader
+from api_gateway.quarantine.topic import Message, PartitionBounds, QuarantineTopic, TopicReader
 from chassis.logging import logger
 
 AWAY: Final = (KafkaError, OSError, TimeoutError)
 _RETRY_S: Final = 1.0
-# Then the topic is opened anew: it may have more partitions, and fewer records.
+# After this time the topic is opened again: partitions may have been added, and records have expired.
 _SESSION_S: Final = 300.0
-# So long an answer waits for records that are not in the index yet; without them it is degraded.
+# Longest wait of a call for records that are not in the index yet; without them its response is degraded.
 _BEHIND_S: Final = 5.0
 T = TypeVar("T")
 
 
-class Unread(Exception):  # noqa: N818 - reads as what is wrong
-    """The topic cannot be read now; says why."""
+class TopicUnreadable(Exception):  # noqa: N818 - reads as what is wrong
+    """The topic cannot be read now; the message is the reason."""
 
 
 class QuarantineFollower:
-    """Keeps the index at the end of the topic. A gateway serves before it has read it."""
+    """Keeps the index at the end of the topic. A gateway serves calls before the topic is read."""
 
     def __init__(self, topic: QuarantineTopic, index: QuarantineIndex) -> None:
         self._topic, self._index = topic, index
@@ -37,11 +37,11 @@ class QuarantineFollower:
         self._failure = ""
         self._next: dict[int, int] = {}
         self._doubted: dict[int, Position] = {}
-        self._moved = asyncio.Event()
-        self._asking = 0
+        self._progress = asyncio.Event()
+        self._bounds_readers = 0
 
     async def run(self) -> None:
-        """Follow for ever; what does not answer is asked again."""
+        """Follow the topic until cancelled, and retry after errors of Kafka and of the database."""
         while True:
             try:
                 await self._session()
@@ -55,22 +55,22 @@ class QuarantineFollower:
             if self._failure:
                 await asyncio.sleep(_RETRY_S)
 
-    async def caught_up(self, patience_s: float) -> int:
-        """Wait until everything is in the index that stands in the topic now; answers how much is not, yet.
+    async def wait_until_caught_up(self, patience_s: float) -> int:
+        """Wait until the index has all records that are in the topic now; return how many are still missing.
 
-        Raises: Unread when the topic does not answer within `patience_s`.
+        Raises: TopicUnreadable where the topic does not answer within `patience_s`.
         """
         try:
             async with asyncio.timeout(patience_s):
                 while self._reader is None:
                     if self._failure:
-                        raise Unread(self._failure)
-                    await self._moved.wait()
-                bounds = await self._asked(self._reader)
+                        raise TopicUnreadable(self._failure)
+                    await self._progress.wait()
+                bounds = await self._read_bounds(self._reader)
         except TimeoutError as error:
-            raise Unread(f"no answer within {patience_s:g} s") from error
+            raise TopicUnreadable(f"no answer within {patience_s:g} s") from error
         except AWAY as error:
-            raise Unread(f"{type(error).__name__}: {error}") from error
+            raise TopicUnreadable(f"{type(error).__name__}: {error}") from error
 
         def missing() -> int:
             return sum(max(bounds_.end - self._next.get(number, 0), 0) for number, bounds_ in bounds.items())
@@ -78,26 +78,26 @@ class QuarantineFollower:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(_BEHIND_S, patience_s)):
                 while missing():
-                    await self._moved.wait()
+                    await self._progress.wait()
         return missing()
 
-    async def _asked(self, reader: TopicReader) -> Mapping[int, Bounds]:
-        """What the topic holds. Raises: as its reader."""
-        self._asking += 1
+    async def _read_bounds(self, reader: TopicReader) -> Mapping[int, PartitionBounds]:
+        """Read the topic's bounds while counting the callers, so that the reader stays open for them."""
+        self._bounds_readers += 1
         try:
             return await reader.bounds()
         finally:
-            self._asking -= 1
+            self._bounds_readers -= 1
             self._wake()
 
     @property
     def ends(self) -> dict[int, int]:
-        """Of each partition the offset behind the last record that is in the index."""
+        """Offsets behind the last indexed record, by partition."""
         return dict(self._next)
 
     async def _session(self) -> None:
         clock = asyncio.get_running_loop()
-        async with self._topic.opened() as reader:
+        async with self._topic.open_reader() as reader:
             await self._begin(reader)
             self._reader, self._failure = reader, ""
             self._wake()
@@ -108,23 +108,23 @@ class QuarantineFollower:
                     if messages and not await self._take(messages):
                         break
             finally:
-                self._reader = None  # a reader that is being closed answers nobody
-            while self._asking:
-                await self._moved.wait()
+                self._reader = None  # calls must not use a reader that is being closed
+            while self._bounds_readers:
+                await self._progress.wait()
 
     async def _begin(self, reader: TopicReader) -> None:
-        """Go on from what the index holds of each partition, and drop what the topic holds no more."""
-        held = await _in_thread(self._index.prepare)
+        """Continue each partition where the index ends, and drop what retention has removed."""
+        positions = await _in_thread(self._index.prepare)
         self._doubted = {}
         for number, bounds in (await reader.bounds()).items():
-            position = held.get(number, Position(0, b""))
+            position = positions.get(number, Position(0, b""))
             if position.next > bounds.end:
                 await self._forget(number, position)
                 position = Position(0, b"")
             await _in_thread(lambda: self._index.expire(number, bounds.first))  # noqa: B023 - awaited
             self._next[number] = max(position.next, bounds.first)
             again = position.last and position.next > bounds.first
-            if again:  # the last record is read again, to see that it is the one that was read
+            if again:  # read the last indexed record again: another digest means a recreated topic
                 self._doubted[number] = position
             reader.seek(number, position.next - 1 if again else self._next[number])
 
@@ -133,7 +133,9 @@ class QuarantineFollower:
         await _in_thread(lambda: self._index.forget(partition, position))
 
     async def _take(self, messages: Sequence[Message]) -> bool:
-        """Take messages into the index; False when the topic was made anew, and is to be begun again."""
+        """Write messages to the index; return False where the topic was recreated, and must
+        be opened again.
+        """
         new = []
         for message in messages:
             doubted = self._doubted.pop(message.partition, None)
@@ -150,12 +152,14 @@ class QuarantineFollower:
         return True
 
     def _wake(self) -> None:
-        self._moved.set()
-        self._moved = asyncio.Event()
+        self._progress.set()
+        self._progress = asyncio.Event()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """The work's answer. Who is cancelled waits for its end: a thread cannot be."""
+    """Run work in a thread and return its result. A cancelled caller waits for its end: threads cannot be
+    cancelled.
+    """
     working = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)

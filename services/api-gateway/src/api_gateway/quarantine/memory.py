@@ -1,4 +1,4 @@
-"""A topic of records that were set aside, in memory: for tests. Passes the contract that Kafka's does."""
+"""A quarantine topic in memory, for tests. It passes the contract that Kafka's passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from api_gateway.quarantine.topic import Bounds, Message, TopicReader
+from api_gateway.quarantine.topic import Message, PartitionBounds, TopicReader
 
 _POLL_S: Final = 0.05
 
@@ -19,7 +19,7 @@ class MemoryQuarantine:
     def __init__(self, partitions: int = 2) -> None:
         self.partitions: list[list[Message]] = [[] for _ in range(partitions)]
         self.first = [0] * partitions
-        """What retention has left of each."""
+        """First offset of each partition after retention."""
 
     def place(
         self,
@@ -31,40 +31,41 @@ class MemoryQuarantine:
         time_ms: int,
     ) -> None:
         """Write a record."""
-        held = self.partitions[partition]
-        held.append(Message(partition, len(held), time_ms, key, headers, value))
+        messages = self.partitions[partition]
+        messages.append(Message(partition, len(messages), time_ms, key, headers, value))
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[TopicReader, None]:
-        """As `QuarantineTopic.opened`."""
+    async def open_reader(self) -> AsyncGenerator[TopicReader, None]:
+        """Open a reader of this object."""
         yield _MemoryReader(self)
 
     async def append(
         self, partition: int, key: bytes, headers: Sequence[tuple[str, bytes]], value: bytes
     ) -> None:
-        """As `QuarantineTopic.append`."""
+        """Write a record with the time of now."""
         self.place(partition, key, headers, value, time_ms=round(time.time() * 1_000))
 
 
 class _MemoryReader:
     def __init__(self, topic: MemoryQuarantine) -> None:
         self._topic = topic
-        self._at = [0] * len(topic.partitions)
+        self._offsets = [0] * len(topic.partitions)
 
-    async def bounds(self) -> Mapping[int, Bounds]:
+    async def bounds(self) -> Mapping[int, PartitionBounds]:
         topic = self._topic
         return {
-            number: Bounds(topic.first[number], len(held)) for number, held in enumerate(topic.partitions)
+            number: PartitionBounds(topic.first[number], len(messages))
+            for number, messages in enumerate(topic.partitions)
         }
 
     def seek(self, partition: int, offset: int) -> None:
-        self._at[partition] = offset
+        self._offsets[partition] = offset
 
     async def read(self) -> Sequence[Message]:
         messages: list[Message] = []
-        for number, held in enumerate(self._topic.partitions):
-            messages += held[max(self._at[number], self._topic.first[number]) :]
-            self._at[number] = len(held)
+        for number, stored in enumerate(self._topic.partitions):
+            messages += stored[max(self._offsets[number], self._topic.first[number]) :]
+            self._offsets[number] = len(stored)
         if not messages:
             await asyncio.sleep(_POLL_S)
         return messages

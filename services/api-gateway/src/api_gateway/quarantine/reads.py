@@ -1,4 +1,4 @@
-"""What is asked of the index of `daggers.quarantine`. Calls block: run them in a thread."""
+"""Queries of the index of `daggers.quarantine`. Calls block: run them in a thread."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from sqlmodel import col, select
 from api_gateway.auth.masking import Launches
 from api_gateway.quarantine import choice, state
 from api_gateway.quarantine.place import Place
-from api_gateway.quarantine.state import Became
+from api_gateway.quarantine.state import RecordState
 from api_gateway.state.database import Database
 from api_gateway.state.tables import OutcomeRow, QuarantineRow
 
 Quarantined = telemetry_pb2.Quarantined
 NONE: Final = events_pb2.QuarantineSelection()
-"""Selects all."""
-_FETCHED: Final = 20
+"""Selects all records."""
+_ROWS_PER_FETCH: Final = 20
 _SINK: Final = "sink"
 
 
 @dataclass(frozen=True, slots=True)
-class Born:
-    """A dagger, and the sequence of the request that created it: launches before it are another's."""
+class DaggerLife:
+    """A dagger, and the sequence of the request that created it: earlier launches are another dagger's."""
 
     dagger: str
     since: int
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A record, and what has become of it."""
+class ListedRecord:
+    """A record, and its state."""
 
     record: Quarantined
-    became: Became
+    state: RecordState
     time_ms: int
-    """Kafka's timestamp: retention goes by it."""
+    """Kafka's timestamp in ms, which decides its retention."""
     partition: int
-    """Where it stands."""
+    """Partition that the record is in."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Records that a replay would treat alike."""
+class ReplayGroup:
+    """Records that a replay treats alike."""
 
     stage: str
     sink: str
     truncated: bool
-    worn: bool
-    """Whether they have failed again as often as they may without `force`."""
+    needs_force: bool
+    """True where they failed so often that a replay needs `force`."""
     records: int
     first: int
-    """The first place of any of them; -1 where that is in another partition."""
+    """Smallest first offset of any of them; -1 where that is in another partition."""
 
 
 class QuarantineReads:
-    """Reads the tables of a `QuarantineIndex`.
+    """Queries the tables of a `QuarantineIndex`.
 
     Raises, from every method: sqlalchemy.exc.SQLAlchemyError when the database does not answer.
     """
@@ -70,18 +70,19 @@ class QuarantineReads:
 
     def page(
         self,
-        of: Born,
+        of: DaggerLife,
         *,
         before: Place | None,
         limit: int,
         size: int,
         states: Collection[int] = (),
         selection: events_pb2.QuarantineSelection = NONE,
-    ) -> tuple[list[Listed], Place | None]:
-        """Records of a dagger, newest first; those behind `before` only, and in one of `states` if any.
+    ) -> tuple[list[ListedRecord], Place | None]:
+        """Return records of a dagger, newest first: those behind `before`, and in one of `states` where there
+        are any.
 
-        At most `limit`, and no more than `size` bytes, but one. Then where the next page begins; None at the
-        end.
+        Returns at most `limit` records, and at most `size` bytes unless the first record is larger; then the
+        place where the next page begins, None at the end.
         """
         order = col(QuarantineRow.time_ms), col(QuarantineRow.offset), col(QuarantineRow.partition)
         chosen = select(QuarantineRow.partition, QuarantineRow.offset).where(*choice.of(of.dagger, of.since))
@@ -90,7 +91,7 @@ class QuarantineReads:
         chosen = chosen.where(*choice.conditions(selection))
         if before is not None:
             chosen = chosen.where(tuple_(*order) < before)
-        # Chosen by the index alone: a table of large rows is not looked at for what is not shown.
+        # selected by the index alone: rows are large, and only those of the page are read
         places = chosen.order_by(*(column.desc() for column in order)).limit(limit + 1).subquery()
         same = (col(QuarantineRow.partition) == places.c.partition) & (
             col(QuarantineRow.offset) == places.c.offset
@@ -99,21 +100,21 @@ class QuarantineReads:
             select(QuarantineRow, choice.now(of.since).label("now"))
             .join(places, same)
             .order_by(*(column.desc() for column in order))
-            .execution_options(yield_per=_FETCHED)
+            .execution_options(yield_per=_ROWS_PER_FETCH)
         )
-        listed: list[Listed] = []
+        listed: list[ListedRecord] = []
         last: Place | None = None
         with self._database.reading() as session, closing(session.exec(query)) as rows:
             for row, now in rows:
                 size -= len(row.data)
                 if len(listed) == limit or (listed and size < 0):
                     return listed, last
-                listed.append(_listed(row, now))
+                listed.append(_build_listed(row, now))
                 last = row.time_ms, row.offset, row.partition
         return listed, None
 
-    def beginning(self, of: Born, start: str) -> list[Listed]:
-        """The records whose id begins so: two where it is not one."""
+    def beginning(self, of: DaggerLife, start: str) -> list[ListedRecord]:
+        """Return the records whose id begins so; two where several do."""
         query = (
             select(QuarantineRow, choice.now(of.since).label("now"))
             .where(*choice.of(of.dagger, of.since), col(QuarantineRow.id).startswith(start, autoescape=True))
@@ -121,12 +122,14 @@ class QuarantineReads:
             .limit(2)
         )
         with self._database.reading() as session:
-            records = [_listed(row, now) for row, now in session.exec(query)]
+            records = [_build_listed(row, now) for row, now in session.exec(query)]
         exact = [record for record in records if record.record.id == start]
         return exact or records
 
-    def groups(self, of: Born, *, expiring_ms: int) -> list[gateway_pb2.QuarantineGroup]:
-        """Open records of a dagger by stage, reason and sink; those from before `expiring_ms` expire soon."""
+    def groups(self, of: DaggerLife, *, expiring_ms: int) -> list[gateway_pb2.QuarantineGroup]:
+        """Count open records of a dagger by stage, reason and sink; those from before `expiring_ms` expire
+        soon.
+        """
         columns = (QuarantineRow.stage, QuarantineRow.reason, QuarantineRow.sink)
         soon = func.sum(choice.one_if(col(QuarantineRow.time_ms) < expiring_ms))
         query: Any = (
@@ -146,26 +149,33 @@ class QuarantineReads:
             groups.append(group)
         return groups
 
-    def meant(self, of: Born, selection: events_pb2.QuarantineSelection) -> Sequence[Kind]:
-        """What a replay of a selection means, by what it would do with it."""
-        worn = (choice.attempts(of.since) >= state.MOST_ATTEMPTS).label("worn")
-        columns = (col(QuarantineRow.stage), col(QuarantineRow.sink), col(QuarantineRow.truncated), worn)
+    def replay_groups(
+        self, of: DaggerLife, selection: events_pb2.QuarantineSelection
+    ) -> Sequence[ReplayGroup]:
+        """Group the records that a replay of a selection takes by what it does with them."""
+        needs_force = (choice.attempts(of.since) >= state.MOST_ATTEMPTS).label("worn")
+        columns = (
+            col(QuarantineRow.stage),
+            col(QuarantineRow.sink),
+            col(QuarantineRow.truncated),
+            needs_force,
+        )
         query: Any = (
             select(*columns, func.count(), func.min(QuarantineRow.first))  # type: ignore[call-overload] # too many
-            .where(*choice.of(of.dagger, of.since), *choice.meant(selection, of.since))
+            .where(*choice.of(of.dagger, of.since), *choice.replay_conditions(selection, of.since))
             .group_by(*(literal_column(str(number)) for number in range(1, 5)))
         )
         with self._database.reading() as session:
             return [
-                Kind(stage, sink, bool(cut), bool(often), n, first)
+                ReplayGroup(stage, sink, bool(cut), bool(often), n, first)
                 for stage, sink, cut, often, n, first in session.execute(query)
             ]
 
-    def launches(self, of: Born, selection: events_pb2.QuarantineSelection) -> Launches:
-        """The launches of which a replay of a selection means records."""
+    def launches(self, of: DaggerLife, selection: events_pb2.QuarantineSelection) -> Launches:
+        """Return the launches whose records a replay of a selection takes."""
         query = (
             select(QuarantineRow.generation, QuarantineRow.stage)
-            .where(*choice.of(of.dagger, of.since), *choice.meant(selection, of.since))
+            .where(*choice.of(of.dagger, of.since), *choice.replay_conditions(selection, of.since))
             .distinct()
         )
         with self._database.reading() as session:
@@ -173,12 +183,12 @@ class QuarantineReads:
         refused = frozenset(generation for generation, stage in pairs if stage == _SINK)
         return Launches(frozenset(generation for generation, _ in pairs), refused)
 
-    def starts(self, of: Born, first: int) -> Mapping[int, int]:
-        """For each partition that has something of a dagger, where to begin to read it: then all is known of
-        the records that stand behind that.
+    def starts(self, of: DaggerLife, first: int) -> Mapping[int, int]:
+        """Return, by partition with records of a dagger, the offset from which a replay must read to know
+        their states.
 
-        `first` is the first place of those that are meant. From 0 on where several partitions have some:
-        somebody has changed how many there are.
+        `first` is the smallest first offset of the records to replay. All partitions start at 0 where several
+        have records: their number was changed since.
         """
         with self._database.reading() as session:
             partitions = {
@@ -188,7 +198,7 @@ class QuarantineReads:
             }
             if len(partitions) != 1 or first < 0:
                 return dict.fromkeys(partitions, 0)
-            # What stands behind it, and was there before it, too: it may have been closed in between.
+            # a record after `first` may have been quarantined before it, and resolved in between: start there
             while first > 0:
                 before = session.exec(
                     select(func.min(QuarantineRow.first)).where(
@@ -203,8 +213,8 @@ class QuarantineReads:
                 first = max(before, 0)
         return dict.fromkeys(partitions, first)
 
-    def open_in(self, of: Born, selection: events_pb2.QuarantineSelection) -> Mapping[int, int]:
-        """How many open records a selection means, by partition."""
+    def open_in(self, of: DaggerLife, selection: events_pb2.QuarantineSelection) -> Mapping[int, int]:
+        """Count the open records of a selection by partition."""
         query: Any = (
             select(QuarantineRow.partition, func.count())
             .where(*choice.of(of.dagger, of.since), choice.states(state.NEEDED, of.since))
@@ -215,7 +225,7 @@ class QuarantineReads:
             return {partition: records for partition, records in session.execute(query)}  # noqa: C416 - rows
 
     def outcomes(self, dagger: str, replay: str) -> Mapping[str, int]:
-        """How many records have each outcome of a replay."""
+        """Count records by outcome of a replay."""
         query: Any = (
             select(OutcomeRow.outcome, func.count())
             .where(OutcomeRow.dagger == dagger, OutcomeRow.replay == replay)
@@ -230,10 +240,10 @@ class QuarantineReads:
             }
 
 
-def _listed(row: QuarantineRow, now: int) -> Listed:
+def _build_listed(row: QuarantineRow, now: int) -> ListedRecord:
     record = Quarantined.FromString(row.data)
     record.id = row.id
-    became = Became(
+    record_state = RecordState(
         gateway_pb2.QuarantineState.ValueType(now),
         row.attempts,
         row.why_reason,
@@ -241,4 +251,6 @@ def _listed(row: QuarantineRow, now: int) -> Listed:
         row.replay,
         row.resolved,
     )
-    return Listed(record, became if now == row.state else Became(), row.time_ms, row.partition)
+    return ListedRecord(
+        record, record_state if now == row.state else RecordState(), row.time_ms, row.partition
+    )

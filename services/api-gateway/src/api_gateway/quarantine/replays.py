@@ -1,4 +1,4 @@
-"""Replays and discards: from a call to the request in the log, and for a discard to the topic."""
+"""Append replays and discards of quarantined records to the log, and discards to the topic."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway.quarantine import asked, edits
+from api_gateway.quarantine import call_checks, edits
 from api_gateway.quarantine.follower import AWAY, QuarantineFollower
-from api_gateway.quarantine.reads import Born, Kind, QuarantineReads
+from api_gateway.quarantine.reads import DaggerLife, QuarantineReads, ReplayGroup
 from api_gateway.quarantine.topic import QuarantineTopic
-from api_gateway.state.reader import no_database
-from api_gateway.state.writer import Writer
+from api_gateway.state.reader import database_error
+from api_gateway.state.writer import RequestWriter
 from api_gateway.validate import request_fields
-from api_gateway.validate.dagger_requests import Requests, refuse
-from api_gateway.watch_limits import damaged
-from api_gateway.watch_limits import unavailable as unreachable
+from api_gateway.validate.dagger_requests import DaggerRequests, refuse
+from api_gateway.watch_limits import damage_error
+from api_gateway.watch_limits import unavailable_error as log_unavailable
 from chassis.errors import ApiError
 from chassis.interceptors import actor
 from chassis.logging import note
@@ -35,13 +35,13 @@ from fleet.fold.replay import Replay
 
 _SINK: Final = "sink"
 T = TypeVar("T")
-# What is expected of the records that are meant, with these edits; None where nobody can look.
+# Forecasts a replay of records with these edits; None where no host can.
 Foresee: TypeAlias = Callable[
     [events_pb2.QuarantineReplayRequested, Sequence[telemetry_pb2.QuarantineEdited]],
     Awaitable[Sequence[gateway_pb2.QuarantineForecast] | None],
 ]
 _O = telemetry_pb2.QuarantineOutcome
-# Why records are forecast not to be replayed: outcome, reason, what to do.
+# Outcomes that the index alone can forecast: outcome, reason, what to do.
 _TRUNCATED: Final = (
     telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE,
     "TRUNCATED",
@@ -67,12 +67,12 @@ _REPLAYED: Final = (telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED, "", "")
 
 
 class Replays:
-    """Asks for replays and discards, and tells of them. Raises, from every method: ApiError."""
+    """Requests replays and discards, and reports replays. Raises, from every method: ApiError."""
 
     def __init__(
         self,
-        requests: Requests,
-        writer: Writer,
+        requests: DaggerRequests,
+        writer: RequestWriter,
         follower: QuarantineFollower,
         reads: QuarantineReads,
         topic: QuarantineTopic,
@@ -87,29 +87,29 @@ class Replays:
     async def replay(
         self,
         request: gateway_pb2.ReplayQuarantinedRequest,
-        of: Born,
-        named: Collection[str],
+        of: DaggerLife,
+        sink_names: Collection[str],
         foresee: Foresee | None = None,
     ) -> gateway_pb2.ReplayQuarantinedResponse:
-        """Ask for a replay of what is meant now; nothing where that is nothing.
+        """Request a replay of the records that are selected now; request nothing where there are none.
 
-        `named`: the sinks that the dagger has now. `foresee` looks at the records of a dry run.
+        `sink_names`: the dagger's sinks now. `foresee` examines the records of a dry run.
         """
         id_ = request.request_id or uuid.uuid4().hex
-        edited = await self._edited(request, of, id_)
-        digests = {record.id: setaside.digest(record) for _, record in edited}
-        before = await self.asked_before(request.request_id)
+        edited_records = await self._build_edits(request, of, id_)
+        digests = {record.id: setaside.digest(record) for _, record in edited_records}
+        before = await self.find_event(request.request_id)
         if isinstance(before, events_pb2.QuarantineReplayRequested) and _same(before, request, digests):
-            known = self._writer.answered(id_, (before,))
+            answer_before = self._writer.find_answer(id_, (before,))
             return gateway_pb2.ReplayQuarantinedResponse(
-                replay_id=id_, sequence=known.sequence if known else 0, records=before.records
+                replay_id=id_, sequence=answer_before.sequence if answer_before else 0, records=before.records
             )
         ends = self._follower.ends
-        kinds = await _read(lambda: self._reads.meant(of, request.selection))
-        first = min((kind.first for kind in kinds), default=0)
+        groups = await _read(lambda: self._reads.replay_groups(of, request.selection))
+        first = min((group.first for group in groups), default=0)
         starts = await _read(lambda: self._reads.starts(of, first))
-        forecast = list(_forecast(kinds, named, force=request.force))
-        records = sum(kind.records for kind in kinds)
+        forecast = list(_forecast(groups, sink_names, force=request.force))
+        records = sum(group.records for group in groups)
         event = events_pb2.QuarantineReplayRequested(
             meta=events_pb2.RequestMeta(actor=actor()),
             name=of.dagger,
@@ -121,35 +121,36 @@ class Replays:
             recompute=request.recompute,
             records=records,
             edits=digests,
-            computes=any(kind.stage != _SINK for kind in kinds),
+            computes=any(group.stage != _SINK for group in groups),
         )
         answer = gateway_pb2.ReplayQuarantinedResponse(records=records, forecast=forecast)
         if records:
-            self._requests.decided(event)
+            self._requests.decide(event)
         if request.validate_only and records and foresee is not None:
-            seen = await foresee(event, [edit for _, edit in edited])
-            if seen is not None:
+            host_forecast = await foresee(event, [edit for _, edit in edited_records])
+            if host_forecast is not None:
                 del answer.forecast[:]
-                answer.forecast.extend(seen)
+                answer.forecast.extend(host_forecast)
         if request.validate_only or not records:
             return answer
-        for partition, edit in edited:  # before the request: a replay that has its digest finds it
+        # before the request: a replay looks its edits up by the digests in the request
+        for partition, edit in edited_records:
             await self._append(partition, edit, f"edit/{id_}/{edit.id}", of.dagger)
         written = await self._writer.write(of.dagger, event, id_, path="selection")
-        note(replay=id_, records=records, edits=len(edited))
+        note(replay=id_, records=records, edits=len(edited_records))
         answer.replay_id, answer.sequence = id_, written.sequence
         return answer
 
     async def discard(
-        self, request: gateway_pb2.DiscardQuarantinedRequest, of: Born
+        self, request: gateway_pb2.DiscardQuarantinedRequest, of: DaggerLife
     ) -> gateway_pb2.DiscardQuarantinedResponse:
-        """Discard what is meant now; nothing where that is nothing."""
+        """Discard the records that are selected now; request nothing where there are none."""
         id_ = request.request_id or uuid.uuid4().hex
-        before = await self.asked_before(request.request_id)
+        before = await self.find_event(request.request_id)
         if isinstance(before, events_pb2.QuarantineDiscardRequested) and _repeats(before, request):
-            known = self._writer.answered(id_, (before,))
-            sequence = known.sequence if known else 0
-            await self._tell(before, sequence, id_, of)
+            answer_before = self._writer.find_answer(id_, (before,))
+            sequence = answer_before.sequence if answer_before else 0
+            await self._append_discard(before, sequence, id_, of)
             return gateway_pb2.DiscardQuarantinedResponse(sequence=sequence, records=before.records)
         up_to = self._follower.ends
         counts = await _read(lambda: self._reads.open_in(of, request.selection))
@@ -163,47 +164,49 @@ class Replays:
             up_to={number: up_to[number] for number in counts if number in up_to},
             records=answer.records,
         )
-        self._requests.decided(event)
+        self._requests.decide(event)
         if request.validate_only:
             return answer
         written = await self._writer.write(of.dagger, event, id_, path="selection")
         note(records=answer.records)
-        await self._tell(event, written.sequence, id_, of)
+        await self._append_discard(event, written.sequence, id_, of)
         answer.sequence = written.sequence
         return answer
 
-    async def told(
+    async def get_replay(
         self, request: gateway_pb2.GetReplayRequest, dagger: Dagger
     ) -> gateway_pb2.GetReplayResponse:
-        """How far a replay is: the newest, or the one that is named."""
+        """Return the progress of a replay: of the one that is named, or the newest."""
         newest = dagger.replay
         id_ = request.replay_id or (newest.id if newest else "")
         outcomes = await _read(lambda: self._reads.outcomes(dagger.name, id_)) if id_ else {}
-        known = newest if newest is not None and newest.id == id_ else None
-        if known is None and not outcomes:
+        replay = newest if newest is not None and newest.id == id_ else None
+        if replay is None and not outcomes:
             text = (
                 f"dagger {dagger.name} has no replay {id_}" if id_ else f"dagger {dagger.name} has no replay"
             )
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text, about("dagger", dagger.name))
-        return _told(id_, known, outcomes)
+        return _build_progress(id_, replay, outcomes)
 
-    async def asked_before(self, request_id: str) -> Message | None:
-        """The event that a request has become; None for a new one. What was meant then is meant now."""
+    async def find_event(self, request_id: str) -> Message | None:
+        """Return the event of an earlier request by its id; None for a new one. A repeated call uses its
+        selection.
+        """
         answer = self._fleet.answers.get(request_id) if request_id else None
         if answer is None:
             return None
         try:
             (record,) = await self._log.read([answer.sequence])
         except LogUnavailable as error:
-            raise unreachable(error, answer.sequence) from error
+            raise log_unavailable(error, answer.sequence) from error
         except LogDamaged as error:
-            raise damaged(str(error), answer.sequence) from error
+            raise damage_error(str(error), answer.sequence) from error
         return record.message
 
-    async def _tell(
-        self, event: events_pb2.QuarantineDiscardRequested, sequence: int, id_: str, of: Born
+    async def _append_discard(
+        self, event: events_pb2.QuarantineDiscardRequested, sequence: int, id_: str, of: DaggerLife
     ) -> None:
-        """Write the discard where the records stand, which is what counts."""
+        """Write a discard to the partitions of its records, where the fold of their states reads it."""
         discarded = telemetry_pb2.QuarantineDiscarded(
             dagger=event.name,
             detail=event.meta.message,
@@ -219,28 +222,28 @@ class Replays:
     async def _append(
         self,
         partition: int,
-        said: telemetry_pb2.QuarantineDiscarded | telemetry_pb2.QuarantineEdited,
+        event: telemetry_pb2.QuarantineDiscarded | telemetry_pb2.QuarantineEdited,
         id_: str,
         dagger: str,
     ) -> None:
-        """Write to the topic, now."""
+        """Append an event to the topic with the time of now. Raises: ApiError."""
         now = self._clock()
-        said.time.FromDatetime(now)
-        value = said.SerializeToString(deterministic=True)
-        draft = Draft(id_, "/api-gateway", dagger, now, said)
+        event.time.FromDatetime(now)
+        value = event.SerializeToString(deterministic=True)
+        draft = Draft(id_, "/api-gateway", dagger, now, event)
         try:
             await self._topic.append(partition, dagger.encode(), draft.headers(), value)
         except AWAY as error:
-            kind = "discard" if isinstance(said, telemetry_pb2.QuarantineDiscarded) else "edit"
-            raise unavailable(
+            kind = "discard" if isinstance(event, telemetry_pb2.QuarantineDiscarded) else "edit"
+            raise topic_unavailable(
                 f"did not take the {kind}, which may be asked for again: {type(error).__name__}"
             ) from error
 
-    async def _edited(
-        self, request: gateway_pb2.ReplayQuarantinedRequest, of: Born, id_: str
+    async def _build_edits(
+        self, request: gateway_pb2.ReplayQuarantinedRequest, of: DaggerLife, id_: str
     ) -> list[tuple[int, telemetry_pb2.QuarantineEdited]]:
-        """What is written in place of records, and to which partition."""
-        made: list[tuple[int, telemetry_pb2.QuarantineEdited]] = []
+        """Build the edited records, each with its partition. Raises: ApiError."""
+        edited_records: list[tuple[int, telemetry_pb2.QuarantineEdited]] = []
         wrong: list[Violation] = []
         for number, edit in enumerate(request.edits):
             path = f"edits[{number}]"
@@ -250,36 +253,36 @@ class Replays:
                 text = f"is no record of dagger {of.dagger} in the quarantine, or no more"
                 wrong.append(Violation(f"{path}.id", text, "NOT_FOUND"))
                 continue
-            said = edits.edited(path, edit, listed.record, self._fleet)
-            if isinstance(said, telemetry_pb2.QuarantineEdited):
-                said.dagger, said.replay_id = of.dagger, id_
-                made.append((listed.partition, said))
+            edited = edits.build_edit(path, edit, listed.record, self._fleet)
+            if isinstance(edited, telemetry_pb2.QuarantineEdited):
+                edited.dagger, edited.replay_id = of.dagger, id_
+                edited_records.append((listed.partition, edited))
             else:
-                wrong += said
+                wrong += edited
         refuse(wrong)
-        return made
+        return edited_records
 
 
 def replay_violations(request: gateway_pb2.ReplayQuarantinedRequest) -> Iterator[Violation]:
-    """What is wrong with asking for a replay."""
+    """Yield what is wrong with a call for a replay."""
     yield from fields.name("dagger", request.dagger)
-    yield from asked.selection("selection", request.selection)
+    yield from call_checks.selection_violations("selection", request.selection)
     yield from edits.violations(request)
     yield from request_fields.request_id("request_id", request.request_id)
 
 
 def discard_violations(request: gateway_pb2.DiscardQuarantinedRequest) -> Iterator[Violation]:
-    """What is wrong with asking for a discard."""
+    """Yield what is wrong with a call for a discard."""
     yield from fields.name("dagger", request.dagger)
-    yield from asked.selection("selection", request.selection)
+    yield from call_checks.selection_violations("selection", request.selection)
     if not request.reason.strip():
         yield Violation("reason", "is needed: say why, for those who come after", "REQUIRED")
     yield from request_fields.message("reason", request.reason)
     yield from request_fields.request_id("request_id", request.request_id)
 
 
-def unavailable(why: str) -> ApiError:
-    """The topic cannot be used now."""
+def topic_unavailable(why: str) -> ApiError:
+    """Build the error for a topic that cannot be used now."""
     return ApiError(
         grpc.StatusCode.UNAVAILABLE,
         "QUARANTINE_UNAVAILABLE",
@@ -308,42 +311,46 @@ def _repeats(
 
 
 def _forecast(
-    kinds: Sequence[Kind], named: Collection[str], *, force: bool
+    groups: Sequence[ReplayGroup], sink_names: Collection[str], *, force: bool
 ) -> Iterator[gateway_pb2.QuarantineForecast]:
-    """What is expected of records, those that are replayed first."""
+    """Forecast the records' outcomes by what the index says, replayed ones first."""
     counts: dict[tuple[_O.ValueType, str, str], int] = {}
-    for kind in kinds:
-        said = _expected(kind, named, force=force)
-        counts[said] = counts.get(said, 0) + kind.records
+    for group in groups:
+        expected = _forecast_group(group, sink_names, force=force)
+        counts[expected] = counts.get(expected, 0) + group.records
     for (outcome, reason, detail), records in sorted(counts.items()):
         yield gateway_pb2.QuarantineForecast(outcome=outcome, reason=reason, records=records, detail=detail)
 
 
-def _expected(kind: Kind, named: Collection[str], *, force: bool) -> tuple[_O.ValueType, str, str]:
-    """As the replay judges them, in its order."""
-    if kind.worn and not force:
+def _forecast_group(
+    group: ReplayGroup, sink_names: Collection[str], *, force: bool
+) -> tuple[_O.ValueType, str, str]:
+    """Return the forecast for a group, by the rules of the replay in their order."""
+    if group.needs_force and not force:
         return _WORN
-    if kind.stage == _SINK and kind.sink not in named:
+    if group.stage == _SINK and group.sink not in sink_names:
         return _SINK_GONE
-    if kind.stage != _SINK:
+    if group.stage != _SINK:
         return _NEVER_ROWS
-    return _TRUNCATED if kind.truncated else _REPLAYED
+    return _TRUNCATED if group.truncated else _REPLAYED
 
 
-def _told(id_: str, known: Replay | None, outcomes: Mapping[str, int]) -> gateway_pb2.GetReplayResponse:
+def _build_progress(
+    id_: str, replay: Replay | None, outcomes: Mapping[str, int]
+) -> gateway_pb2.GetReplayResponse:
     answer = gateway_pb2.GetReplayResponse(replay_id=id_, outcomes=outcomes, finished=True)
-    if known is None:
+    if replay is None:
         answer.records = sum(answer.outcomes.values())
         return answer
-    answer.finished = known.finished is not None
-    if known.finished is not None:
-        answer.outcomes.update(known.finished.outcomes)
-        if known.finished.HasField("error"):
-            answer.error.CopyFrom(known.finished.error)
-    elif (error := known.waits or known.last_error) is not None:
+    answer.finished = replay.finished is not None
+    if replay.finished is not None:
+        answer.outcomes.update(replay.finished.outcomes)
+        if replay.finished.HasField("error"):
+            answer.error.CopyFrom(replay.finished.error)
+    elif (error := replay.waits or replay.last_error) is not None:
         answer.last_error.CopyFrom(error)
-    # Of one that nobody asked for nobody has counted them.
-    answer.records = known.request.records or sum(answer.outcomes.values())
+    # a replay that was requested without a count has 0 there
+    answer.records = replay.request.records or sum(answer.outcomes.values())
     return answer
 
 
@@ -351,4 +358,4 @@ async def _read(work: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(work)
     except SQLAlchemyError as error:
-        raise no_database(type(error).__name__) from error
+        raise database_error(type(error).__name__) from error

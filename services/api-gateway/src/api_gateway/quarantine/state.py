@@ -1,4 +1,4 @@
-"""What has become of a record that was set aside: the fold of what stands behind it. Pure."""
+"""Fold the events behind a quarantined record into its state. Pure."""
 
 from __future__ import annotations
 
@@ -17,53 +17,55 @@ FAILED_AGAIN: Final = gateway_pb2.QUARANTINE_STATE_FAILED_AGAIN
 NOT_REPLAYABLE: Final = gateway_pb2.QUARANTINE_STATE_NOT_REPLAYABLE
 
 NEEDED: Final = (OPEN, LATE, FAILED_AGAIN, NOT_REPLAYABLE)
-"""The states of what is open: somebody still has to do something about it."""
+"""States of open records, which need somebody's action."""
 OUTCOMES: Final = {
     telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED: REPLAYED,
     telemetry_pb2.QUARANTINE_OUTCOME_LATE: LATE,
     telemetry_pb2.QUARANTINE_OUTCOME_FAILED_AGAIN: FAILED_AGAIN,
     telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE: NOT_REPLAYABLE,
 }
-"""What a record is in after each outcome."""
+"""State of a record after each outcome."""
 MOST_ATTEMPTS: Final = 5
-"""So often may a record fail again before a replay needs `force`."""
+"""Number of failed replays of a record after which a replay needs `force`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Became:
-    """What has become of one record."""
+class RecordState:
+    """State of one quarantined record."""
 
     state: State = OPEN
     attempts: int = 0
-    """How often it has FAILED_AGAIN."""
+    """Number of replays that ended in FAILED_AGAIN."""
     reason: str = ""
-    """UPPER_SNAKE, of its last replay."""
+    """UPPER_SNAKE reason of the last replay."""
     why: str = ""
-    """One sentence, of its last replay or of who discarded it."""
+    """One sentence, of the last replay or of the person who discarded it."""
     replay: str = ""
-    """The last replay that meant it."""
+    """Id of the last replay that took it."""
     resolved: int = 0
-    """Sequence of the request that made it so, in the control log; 0 while nothing has."""
+    """Sequence in the control log of the request that led to this state; 0 for none."""
 
 
-def resolved(before: Became, said: telemetry_pb2.QuarantineResolved) -> Became:
-    """After the outcome of a replay: the last one counts. What is discarded stays so until it is replayed."""
-    before = _living(before, said.created)
-    state = OUTCOMES.get(said.outcome)
+def after_outcome(before: RecordState, outcome: telemetry_pb2.QuarantineResolved) -> RecordState:
+    """Return the state after the outcome of a replay. A discarded record stays so unless it was replayed."""
+    before = _living(before, outcome.created)
+    state = OUTCOMES.get(outcome.outcome)
     if state is None or (before.state == DISCARDED and state != REPLAYED):
         return before
-    attempts = said.attempt or before.attempts
-    return Became(state, attempts, said.reason, said.detail, said.replay_id, said.sequence)
+    attempts = outcome.attempt or before.attempts
+    return RecordState(state, attempts, outcome.reason, outcome.detail, outcome.replay_id, outcome.sequence)
 
 
-def discarded(before: Became, said: telemetry_pb2.QuarantineDiscarded) -> Became:
-    """After somebody discarded it."""
-    before = _living(before, said.created)
+def after_discard(before: RecordState, discard: telemetry_pb2.QuarantineDiscarded) -> RecordState:
+    """Return the state after a discard."""
+    before = _living(before, discard.created)
     if before.state not in NEEDED:
         return before
-    return Became(DISCARDED, before.attempts, "", said.detail, before.replay, said.sequence)
+    return RecordState(DISCARDED, before.attempts, "", discard.detail, before.replay, discard.sequence)
 
 
-def _living(before: Became, created: int) -> Became:
-    """What counts of it in a dagger that was created then: of an earlier one of its name nothing does."""
-    return Became() if 0 < before.resolved <= created else before
+def _living(before: RecordState, created: int) -> RecordState:
+    """Return the state within a dagger created at that sequence: an earlier one of its name
+    does not count.
+    """
+    return RecordState() if 0 < before.resolved <= created else before

@@ -1,4 +1,6 @@
-"""`daggers.quarantine` as it stands in Kafka: partitions, of which retention takes the oldest records."""
+"""Read and write `daggers.quarantine` in Kafka, whose retention removes the oldest records
+of each partition.
+"""
 
 from __future__ import annotations
 
@@ -27,65 +29,69 @@ class Message:
     partition: int
     offset: int
     time_ms: int
-    """Kafka's timestamp."""
+    """Kafka's timestamp in ms."""
     key: bytes
     headers: Sequence[tuple[str, bytes]]
     value: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a partition holds: offsets from `first` to before `end`."""
+class PartitionBounds:
+    """Offsets of a partition: from `first` to before `end`."""
 
     first: int
     end: int
 
 
 class TopicReader(Protocol):
-    """Reads a topic from where it is told. Raises, from every method: KafkaError, OSError, TimeoutError."""
+    """Reads the topic from given offsets. Raises, from every method: KafkaError, OSError, TimeoutError."""
 
-    async def bounds(self) -> Mapping[int, Bounds]:
-        """What each partition holds now. May be asked while `read` waits."""
+    async def bounds(self) -> Mapping[int, PartitionBounds]:
+        """Return the offsets of each partition now. May be called while `read` waits."""
 
     def seek(self, partition: int, offset: int) -> None:
-        """Read a partition from this offset on, or from the first there is behind it."""
+        """Read a partition from this offset on, or from the first record after it."""
 
     async def read(self) -> Sequence[Message]:
-        """What comes next, of each partition in order; nothing when nothing came for a while.
+        """Return the next records, those of a partition in order; none where none came for a while.
 
-        Raises, too, where a fresh reader knows of more than this one has heard.
+        Raises, too, where a fresh reader sees records that this one missed.
         """
 
 
 class QuarantineTopic(Protocol):
-    """The topic, to be opened."""
+    """The quarantine topic, which opens readers."""
 
-    def opened(self) -> AbstractAsyncContextManager[TopicReader]:
-        """A reader of all partitions there are now. Raises: KafkaError, OSError, TimeoutError."""
+    def open_reader(self) -> AbstractAsyncContextManager[TopicReader]:
+        """Open a reader of all present partitions. Raises: KafkaError, OSError, TimeoutError."""
 
     async def append(
         self, partition: int, key: bytes, headers: Sequence[tuple[str, bytes]], value: bytes
     ) -> None:
-        """Write a record where those it is about stand. Raises: KafkaError, OSError, TimeoutError."""
+        """Append a record to the partition of those it is about. Raises: KafkaError,
+        OSError, TimeoutError.
+        """
 
 
 class KafkaQuarantine:
-    """The topic in Kafka."""
+    """The quarantine topic in Kafka."""
 
     def __init__(self, connection: Connection, topic: str = topics.QUARANTINE) -> None:
         self._connection = connection
         self._topic = topic
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[TopicReader, None]:
-        """As `QuarantineTopic.opened`."""
+    async def open_reader(self) -> AsyncGenerator[TopicReader, None]:
+        """Open a consumer of all present partitions. Raises: KafkaError, OSError, TimeoutError."""
         async with all_partitions(self._connection, self._topic, begin="earliest") as (consumer, partitions):
             yield _KafkaReader(consumer, self._topic, partitions, Listener(self._connection, consumer))
 
     async def append(
         self, partition: int, key: bytes, headers: Sequence[tuple[str, bytes]], value: bytes
     ) -> None:
-        """As `QuarantineTopic.append`. Seldom: a producer is made for each."""
+        """Append a record by a producer of its own, since calls are rare. Raises: KafkaError, OSError,
+        TimeoutError.
+        """
         async with asyncio.timeout(_ACK_S):
             producer = AIOKafkaProducer(
                 **self._connection.aiokafka(), acks="all", enable_idempotence=True, compression_type="gzip"
@@ -112,13 +118,14 @@ class _KafkaReader:
         self._partitions = partitions
         self._listener = listener
 
-    async def bounds(self) -> Mapping[int, Bounds]:
-        # both at once: the broker answers each behind the fetch that `read` waits for
+    async def bounds(self) -> Mapping[int, PartitionBounds]:
+        # both at once: the broker answers each only after the fetch that `read` waits for
         first, end = await asyncio.gather(
             self._consumer.beginning_offsets(self._partitions), self._consumer.end_offsets(self._partitions)
         )
         return {
-            partition.partition: Bounds(first[partition], end[partition]) for partition in self._partitions
+            partition.partition: PartitionBounds(first[partition], end[partition])
+            for partition in self._partitions
         }
 
     def seek(self, partition: int, offset: int) -> None:

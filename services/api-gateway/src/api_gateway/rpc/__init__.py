@@ -1,1 +1,1 @@
-"""Answers the calls: a service a file, and what lists, watches, registrations and removals share."""
+"""Handlers of calls: one file per service, and shared code for lists, watches, registrations and removals."""

@@ -19,11 +19,11 @@ from api_gateway.auth.masking import Masking
 from api_gateway.hosts.preview_usage import QUOTA, PreviewSeconds
 from api_gateway.not_found import no_entry
 from api_gateway.rpc import lists, removing
-from api_gateway.state.heartbeat_cache import Heard
-from api_gateway.state.reader import Reader
-from api_gateway.state.writer import Writer, refused
+from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.reader import StateReader
+from api_gateway.state.writer import RequestWriter, refusal_error
 from api_gateway.validate import request_fields
-from api_gateway.validate.dagger_requests import Requests, meta_of, refuse
+from api_gateway.validate.dagger_requests import DaggerRequests, meta_of, refuse
 from api_gateway.validate.reachability import Reach
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
@@ -44,26 +44,28 @@ pb = gateway_pb2
 
 
 class AccessService(gateway_pb2_grpc.AccessServiceServicer):
-    """Who may do what."""
+    """Serves permissions and their subjects."""
 
     def __init__(
         self,
         fleet: Fleet,
-        writer: Writer,
-        reader: Reader,
-        heard: Heard,
+        writer: RequestWriter,
+        reader: StateReader,
+        heartbeats: HeartbeatCache,
         seconds: PreviewSeconds,
         reach: Reach,
-        requests: Requests,
+        requests: DaggerRequests,
         masking: Masking,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`seconds`: what previews of each team took here; `reach` knows who writes to what, `requests` what
-        daggers are made of, `masking` what of that who calls sees; `clock`: this instant, UTC.
+        """Remember the parts.
+
+        seconds: use of previews by teams on this gateway. reach: finds who writes to which destination.
+        requests: validates living daggers. masking: knows what the caller sees. clock: now, UTC.
         """
         self._fleet, self._writer, self._reader, self._clock = fleet, writer, reader, clock
-        self._heard, self._seconds, self._reach = heard, seconds, reach
+        self._heartbeats, self._seconds, self._reach = heartbeats, seconds, reach
         self._requests, self._masking = requests, masking
 
     # ---- Teams and roles -----------------------------------------------------------------------------------
@@ -73,16 +75,16 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     ) -> pb.RegisterTeamResponse:
         """Register a team, or replace one."""
         event = events_pb2.TeamRegistered(meta=meta_of(request), team=request.team)
-        answer = await self._asked(request, event, field="team", wrong=lambda: _team(request.team))
+        answer = await self._append(request, event, field="team", wrong=lambda: _team(request.team))
         if answer is None:
             return pb.RegisterTeamResponse(team=request.team)
-        team, version = self._held("team", request.team.name)
+        team, version = self._find_entry("team", request.team.name)
         return pb.RegisterTeamResponse(team=team, version=version, sequence=answer.sequence)
 
     async def GetTeam(  # noqa: N802 - gRPC's name
         self, request: pb.GetTeamRequest, context: Context
     ) -> pb.GetTeamResponse:
-        """One team, and its version."""
+        """Return one team and its version."""
         refuse(list(request_fields.sequence("min_sequence", request.min_sequence)))
         fleet = await self._reader.state(context, request.min_sequence)
         entry = fleet.catalogue.teams.get(request.name)
@@ -94,32 +96,32 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def ListTeams(  # noqa: N802 - gRPC's name
         self, request: pb.ListTeamsRequest, context: Context
     ) -> pb.ListTeamsResponse:
-        """All teams, by name."""
+        """List all teams by name."""
         listed, more, sequence = await lists.page(self._reader, request, context, "team")
         return pb.ListTeamsResponse(teams=listed, next_page_token=more, sequence=sequence)
 
     async def GetTeamUsage(  # noqa: N802 - gRPC's name
         self, request: pb.GetTeamUsageRequest, context: Context
     ) -> pb.GetTeamUsageResponse:
-        """What a team uses of its quotas, and what its daggers cost."""
+        """Return a team's use of its quotas, and the costs of its daggers."""
         team = request.team
         refuse([*fields.team("team", team), *request_fields.sequence("min_sequence", request.min_sequence)])
         fleet = await self._reader.state(context, request.min_sequence)
         lists.entry(fleet, "team", team)
-        uses = {**self._heard.uses(team), QUOTA: self._seconds.used(team, time.monotonic())}
+        uses = {**self._heartbeats.uses(team), QUOTA: self._seconds.seconds_used(team, time.monotonic())}
         return pb.GetTeamUsageResponse(
             uses=[
-                pb.QuotaUse(name=name, used=used, quota=quotas.of(fleet.catalogue, team, name))
-                for name, used in uses.items()
+                pb.QuotaUse(name=name, used=amount, quota=quotas.of(fleet.catalogue, team, name))
+                for name, amount in uses.items()
             ],
-            daggers=self._heard.costs(team),
+            daggers=self._heartbeats.costs(team),
             sequence=fleet.sequence,
         )
 
     async def DeleteTeam(  # noqa: N802 - gRPC's name
         self, request: pb.DeleteTeamRequest, context: Context
     ) -> pb.DeleteTeamResponse:
-        """Remove a team that nothing is of."""
+        """Remove a team that owns nothing."""
         event = events_pb2.TeamRemoved(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.DeleteTeamResponse(sequence=sequence)
@@ -127,22 +129,22 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def GrantRole(  # noqa: N802 - gRPC's name
         self, request: pb.GrantRoleRequest, context: Context
     ) -> pb.GrantRoleResponse:
-        """Give somebody a role."""
+        """Grant a role to a principal."""
         event = events_pb2.RoleGranted(
             meta=meta_of(request), team=request.team, principal=request.principal, role=request.role
         )
         wrong = lambda: principal.violations("principal", request.principal)  # noqa: E731 - asked of a new one
-        answer = await self._asked(request, event, field="principal", wrong=wrong)
-        team, version = self._held("team", request.team)
+        answer = await self._append(request, event, field="principal", wrong=wrong)
+        team, version = self._find_entry("team", request.team)
         return pb.GrantRoleResponse(team=team, version=version, sequence=_sequence(answer))
 
     async def RevokeRole(  # noqa: N802 - gRPC's name
         self, request: pb.RevokeRoleRequest, context: Context
     ) -> pb.RevokeRoleResponse:
-        """Take a role away."""
+        """Revoke a principal's role."""
         event = events_pb2.RoleRevoked(meta=meta_of(request), team=request.team, principal=request.principal)
-        answer = await self._asked(request, event, field="principal")
-        team, version = self._held("team", request.team)
+        answer = await self._append(request, event, field="principal")
+        team, version = self._find_entry("team", request.team)
         return pb.RevokeRoleResponse(team=team, version=version, sequence=_sequence(answer))
 
     # ---- Service accounts ----------------------------------------------------------------------------------
@@ -150,8 +152,8 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def CreateServiceAccount(  # noqa: N802 - gRPC's name
         self, request: pb.CreateServiceAccountRequest, context: Context
     ) -> pb.CreateServiceAccountResponse:
-        """Make an account, and show its token."""
-        self._not_shown_yet(request.request_id)
+        """Create a service account, and return its token."""
+        self._check_token_unseen(request.request_id)
         refuse(
             [
                 *fields.name("name", request.name),
@@ -159,14 +161,14 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
                 *_span("lifetime", request.lifetime, given=request.HasField("lifetime")),
             ]
         )
-        token, kept = self._token(request.name, request)
+        token, stored_token = self._token(request.name, request)
         account = access_pb2.ServiceAccount(
-            name=request.name, team=request.team, description=request.description, tokens=[kept]
+            name=request.name, team=request.team, description=request.description, tokens=[stored_token]
         )
         event = events_pb2.ServiceAccountCreated(
             meta=events_pb2.RequestMeta(actor=actor()), account=account, role=request.role
         )
-        answer = await self._asked(request, event, field="name")
+        answer = await self._append(request, event, field="name")
         return pb.CreateServiceAccountResponse(
             account=_public(account), token=token, sequence=_sequence(answer)
         )
@@ -174,19 +176,19 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def RotateServiceAccount(  # noqa: N802 - gRPC's name
         self, request: pb.RotateServiceAccountRequest, context: Context
     ) -> pb.RotateServiceAccountResponse:
-        """Give an account a new token, and show it."""
-        self._not_shown_yet(request.request_id)
+        """Create a new token for an account, and return it."""
+        self._check_token_unseen(request.request_id)
         refuse(
             [
                 *fields.duration("overlap", request.overlap),
                 *_span("lifetime", request.lifetime, given=request.HasField("lifetime")),
             ]
         )
-        token, kept = self._token(request.name, request)
-        event = events_pb2.ServiceAccountRotated(meta=meta_of(request), name=request.name, token=kept)
+        token, stored_token = self._token(request.name, request)
+        event = events_pb2.ServiceAccountRotated(meta=meta_of(request), name=request.name, token=stored_token)
         event.overlap_until.FromDatetime(self._clock() + request.overlap.ToTimedelta())
-        answer = await self._asked(request, event, field="name")
-        account, _ = self._held("account", request.name)
+        answer = await self._append(request, event, field="name")
+        account, _ = self._find_entry("account", request.name)
         return pb.RotateServiceAccountResponse(
             account=_public(account), token=token, sequence=_sequence(answer)
         )
@@ -194,7 +196,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def RevokeServiceAccount(  # noqa: N802 - gRPC's name
         self, request: pb.RevokeServiceAccountRequest, context: Context
     ) -> pb.RevokeServiceAccountResponse:
-        """Take an account away."""
+        """Revoke an account."""
         event = events_pb2.ServiceAccountRevoked(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.RevokeServiceAccountResponse(sequence=sequence)
@@ -202,7 +204,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def ListServiceAccounts(  # noqa: N802 - gRPC's name
         self, request: pb.ListServiceAccountsRequest, context: Context
     ) -> pb.ListServiceAccountsResponse:
-        """Accounts by name."""
+        """List accounts by name."""
         listed, more, sequence = await lists.page(
             self._reader, request, context, "account", of=request.team,
             wanted=lambda account: request.team in ("", account.team),
@@ -215,16 +217,16 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def SetStreamGrant(  # noqa: N802 - gRPC's name
         self, request: pb.SetStreamGrantRequest, context: Context
     ) -> pb.SetStreamGrantResponse:
-        """Say which teams may read a stream."""
+        """Set which teams may read a stream."""
         event = events_pb2.GrantChanged(meta=meta_of(request), grant=request.grant)
-        answer = await self._asked(request, event, field="grant", wrong=lambda: _grant(request.grant))
-        grant, version = self._held("grant", request.grant.stream)
+        answer = await self._append(request, event, field="grant", wrong=lambda: _grant(request.grant))
+        grant, version = self._find_entry("grant", request.grant.stream)
         return pb.SetStreamGrantResponse(grant=grant, version=version, sequence=_sequence(answer))
 
     async def ListStreamGrants(  # noqa: N802 - gRPC's name
         self, request: pb.ListStreamGrantsRequest, context: Context
     ) -> pb.ListStreamGrantsResponse:
-        """What was said of streams, by stream."""
+        """List grants by stream."""
         listed, more, sequence = await lists.page(
             self._reader, request, context, "grant", key=lambda grant: grant.stream
         )
@@ -235,7 +237,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def ListDestinations(  # noqa: N802 - gRPC's name
         self, request: pb.ListDestinationsRequest, context: Context
     ) -> pb.ListDestinationsResponse:
-        """What has an owner, by name."""
+        """List owned destinations by name."""
         listed, more, sequence = await lists.page(
             self._reader, request, context, "destination", of=request.team,
             wanted=lambda owned: request.team in ("", owned.team),
@@ -245,17 +247,17 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def GiveDestination(  # noqa: N802 - gRPC's name
         self, request: pb.GiveDestinationRequest, context: Context
     ) -> pb.GiveDestinationResponse:
-        """Make a destination a team's."""
+        """Give a destination to a team."""
         event = events_pb2.DestinationGiven(meta=meta_of(request), destination=request.destination)
         wrong = lambda: _destination(request.destination)  # noqa: E731 - asked of a new one
-        answer = await self._asked(request, event, field="destination", wrong=wrong)
-        owned, version = self._held("destination", request.destination.name)
+        answer = await self._append(request, event, field="destination", wrong=wrong)
+        owned, version = self._find_entry("destination", request.destination.name)
         return pb.GiveDestinationResponse(destination=owned, version=version, sequence=_sequence(answer))
 
     async def ReleaseDestination(  # noqa: N802 - gRPC's name
         self, request: pb.ReleaseDestinationRequest, context: Context
     ) -> pb.ReleaseDestinationResponse:
-        """Make a destination nobody's that no dagger writes to."""
+        """Release a destination that no dagger writes to."""
         event = events_pb2.DestinationReleased(meta=meta_of(request), name=request.name)
         await self._masking.check_release(request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
@@ -264,7 +266,9 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def ListDestinationConflicts(  # noqa: N802 - gRPC's name
         self, request: pb.ListDestinationConflictsRequest, context: Context
     ) -> pb.ListDestinationConflictsResponse:
-        """Daggers that write to what another team owns, or read what is sensitive to their editors."""
+        """List daggers that write to another team's destination, or read fields that their editors may not
+        see.
+        """
         refuse(list(request_fields.sequence("min_sequence", request.min_sequence)))
         fleet = await self._reader.state(context, request.min_sequence)
         answer = pb.ListDestinationConflictsResponse(sequence=fleet.sequence)
@@ -295,16 +299,16 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     async def WhoAmI(  # noqa: N802 - gRPC's name
         self, request: pb.WhoAmIRequest, context: Context
     ) -> pb.WhoAmIResponse:
-        """Who calls, and as what."""
+        """Return the caller's principal, groups and roles."""
         refuse(list(request_fields.sequence("min_sequence", request.min_sequence)))
         fleet = await self._reader.state(context, request.min_sequence)
         who = caller()
-        held = ((team, decision.role(who, team, fleet)) for team in sorted(fleet.catalogue.teams))
+        roles = ((team, decision.role(who, team, fleet)) for team in sorted(fleet.catalogue.teams))
         answer = pb.WhoAmIResponse(
             principal=who.name,
             groups=sorted(who.groups),
             administrator=decision.is_administrator(who, fleet),
-            roles=[pb.TeamRole(team=team, role=role) for team, role in held if team and role],
+            roles=[pb.TeamRole(team=team, role=role) for team, role in roles if team and role],
             sequence=fleet.sequence,
         )
         if who.ends is not None:
@@ -313,7 +317,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
 
     # ---- What they have in common --------------------------------------------------------------------------
 
-    async def _asked(
+    async def _append(
         self,
         request: Any,
         event: tenancy.Change,
@@ -321,11 +325,11 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         field: str,
         wrong: Callable[[], Iterable[Violation]] = tuple,
     ) -> Answer | None:
-        """Judge a request, and write it; None for one that was to be checked only. Raises: ApiError.
+        """Validate a request and append it; return None for one that is only to be checked. Raises: ApiError.
 
-        `wrong` is asked of a new request alone.
+        `wrong` yields violations; it is called for new requests only.
         """
-        answer = self._writer.answered(request.request_id, (event,))
+        answer = self._writer.find_answer(request.request_id, (event,))
         if answer is None:
             refuse(
                 [
@@ -337,27 +341,27 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
             )
             refusal = tenancy.decide(self._fleet.catalogue, event, self._clock())
             if isinstance(refusal, Refusal):
-                raise self._refused(refusal)
+                raise self._build_refusal(refusal)
             if getattr(request, "validate_only", False):
                 return None
             subject = tenancy.subject(event) or "platform"
             answer = await self._writer.write(subject, event, request.request_id, path=field)
         return answer
 
-    def _refused(self, refusal: Refusal) -> ApiError:
-        """A refusal; one about a name that is not there also says which was meant."""
+    def _build_refusal(self, refusal: Refusal) -> ApiError:
+        """Build the error for a refusal; for an unknown name with a suggestion of a similar one."""
         kind, name = refusal.metadata.get("kind", ""), refusal.metadata.get("name", "")
         if refusal.code != Code.NOT_FOUND or refusal.reason != "NOT_FOUND":
-            return refused(refusal)
+            return refusal_error(refusal)
         return no_entry(kind, name, self._fleet.catalogue.entries(kind))
 
-    def _not_shown_yet(self, request_id: str) -> None:
-        """A token is shown once. Raises: ApiError for a request that was answered before."""
+    def _check_token_unseen(self, request_id: str) -> None:
+        """Check that a request was not answered before: a token is returned once. Raises: ApiError."""
         answer = self._fleet.answers.get(request_id) if request_id else None
         if answer is None:
             return
         if answer.refusal is not None:
-            raise refused(answer.refusal)
+            raise refusal_error(answer.refusal)
         raise ApiError(
             grpc.StatusCode.FAILED_PRECONDITION,
             "TOKEN_SHOWN",
@@ -377,21 +381,21 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
             end,
         )
 
-    def _held(self, kind: str, name: str) -> tuple[Any, int]:
-        """What is registered now, and its version; nothing when it has gone meanwhile."""
+    def _find_entry(self, kind: str, name: str) -> tuple[Any, int]:
+        """Return a registered resource and its version; (None, 0) where it was removed meanwhile."""
         entry = self._fleet.catalogue.entries(kind).get(name)
         return (entry.value, entry.version) if entry else (None, 0)
 
 
 def _public(account: access_pb2.ServiceAccount | None) -> access_pb2.ServiceAccount:
-    """An account without what its tokens are known by."""
-    shown = access_pb2.ServiceAccount()
+    """Copy an account without the hashes of its tokens."""
+    public = access_pb2.ServiceAccount()
     if account is not None:
-        shown.CopyFrom(account)
-    for token in shown.tokens:
+        public.CopyFrom(account)
+    for token in public.tokens:
         token.ClearField("salt")
         token.ClearField("hash")
-    return shown
+    return public
 
 
 def _team(team: access_pb2.Team) -> Iterator[Violation]:
@@ -418,7 +422,7 @@ def _grant(grant: access_pb2.StreamGrant) -> Iterator[Violation]:
 
 
 def _destination(owned: access_pb2.Destination) -> Iterator[Violation]:
-    """A destination is known by its text: one that is written otherwise would own nothing."""
+    """Yield violations for a destination's text: another spelling of a destination would own nothing."""
     field, text = "destination.name", owned.name
     if len(text) > _DESTINATION:
         size = {"size": str(len(text)), "limit": str(_DESTINATION)}
@@ -431,15 +435,15 @@ def _destination(owned: access_pb2.Destination) -> Iterator[Violation]:
         return
     if place.kind not in sinks.names():
         near = nearest(place.kind, sinks.names())
-        meant = str(replace(place, kind=near)) if near else None
-        what = f"{place.kind} is no kind of sink{hint(near)}"
-        yield Violation(field, what, "INVALID_DESTINATION", suggestion=meant)
+        suggestion = str(replace(place, kind=near)) if near else None
+        text = f"{place.kind} is no kind of sink{hint(near)}"
+        yield Violation(field, text, "INVALID_DESTINATION", suggestion=suggestion)
     elif str(place) != text:
         yield Violation(field, f"is written {place}", "INVALID_DESTINATION", suggestion=str(place))
 
 
 def _span(path: str, span: Duration, *, given: bool) -> Iterator[Violation]:
-    """How long a token is good: as long as anybody likes, but not no time."""
+    """Yield a violation for a token's lifetime that is zero, negative or beyond the limit."""
     if not given:
         return
     if span.seconds <= 0 or not 0 <= span.nanos <= 999_999_999:

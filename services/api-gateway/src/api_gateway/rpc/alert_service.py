@@ -1,8 +1,7 @@
-"""AlertService: which alerts are open, and who was told, from the fold of `daggers.alerts`.
+"""AlertService: open alerts and their notifications, from the fold of `daggers.alerts`.
 
-What is shown is an alert as it is. Silences and routes will be further things that are known of it. A watch
-tells the alerts that changed behind its sequence in the order of their newest changes, so every step is a
-resume token, and neither a slow watcher nor one that comes back needs the log's history.
+A watch returns the alerts that changed after its sequence in the order of their newest changes. So every step
+is a resume token, and neither a slow watcher nor one that resumes needs the log's history.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, gateway_pb2_grpc
 
 from api_gateway.rpc import paging
-from api_gateway.state.reader import say_degraded
+from api_gateway.state.reader import set_degraded
 from api_gateway.validate import request_fields
-from api_gateway.watch_limits import begin, damaged, draining
+from api_gateway.watch_limits import begin, damage_error, draining_error
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
 from chassis.logging import note
@@ -30,12 +29,12 @@ from fleet.alerts.ledger import Ledger
 
 _MARGIN_S: Final = 0.05
 
-Shown = gateway_pb2.Alert
+AlertMessage = gateway_pb2.Alert
 Response = gateway_pb2.WatchAlertsResponse
 
 
 class Alerts:
-    """The alerts topic as this gateway has folded it. A gateway serves before it has."""
+    """The alerts topic and its fold. A gateway serves calls before the topic is read."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -44,7 +43,7 @@ class Alerts:
         self._ready = asyncio.Event()
 
     async def run(self) -> None:
-        """Fold for ever. Returns when the log is damaged: what is known stays known."""
+        """Fold until cancelled. Returns when the log is damaged; the alerts so far stay."""
         reading = asyncio.create_task(self._read_to_end())
         try:
             await self.follower.run()
@@ -58,26 +57,26 @@ class Alerts:
             await self.follower.catch_up()
         self._ready.set()
 
-    async def reached(self, sequence: int) -> None:
-        """Wait for what stood in the log at the start, and for `sequence`. Raises: LogDamaged."""
+    async def wait_for(self, sequence: int) -> None:
+        """Wait until the records of the start, and `sequence`, are folded. Raises: LogDamaged."""
         await self._ready.wait()
         await self.follower.wait_for(sequence)
 
 
 class AlertService(gateway_pb2_grpc.AlertServiceServicer):
-    """What is wrong with daggers, and who was told."""
+    """Serves alerts and their notifications."""
 
     def __init__(self, alerts: Alerts, away: Callable[[], str] = lambda: "") -> None:
-        """`away`: why nothing new can be known of a log now; empty when it is followed."""
+        """Remember the alerts. `away`: why the log cannot be followed now; empty while it is."""
         self._alerts = alerts
         self._away = away
 
     async def ListAlerts(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListAlertsRequest, context: Context
     ) -> gateway_pb2.ListAlertsResponse:
-        """Alerts by dagger and condition, a page at a time. Raises: ApiError."""
+        """List alerts by dagger and condition, a page at a time. Raises: ApiError."""
         of = f"{request.dagger}/{request.include_resolved}"
-        page, wrong_page = paging.asked(request, of)
+        page, wrong_page = paging.read_page(request, of)
         wrong = [
             *(fields.name("dagger", request.dagger) if request.dagger else ()),
             *wrong_page,
@@ -85,34 +84,34 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         ]
         if wrong:
             raise invalid(wrong)
-        say_degraded(context, self._alerts.follower.damage or self._away())
-        await self._reached(context, request.min_sequence)
+        set_degraded(context, self._alerts.follower.damage or self._away())
+        await self._wait_for(context, request.min_sequence)
         ledger = self._alerts.ledger
-        asked = {
+        selected = {
             _key(alert): alert
             for alert in ledger.alerts.values()
             if request.dagger in ("", alert.dagger)
             and (alert.firing or request.include_resolved)
             and _key(alert) > page.after
         }
-        alerts, more = page.cut([shown(asked[key]) for key in sorted(asked)[: page.limit]], _key)
+        alerts, more = page.cut([build_alert(selected[key]) for key in sorted(selected)[: page.limit]], _key)
         note(alerts=len(alerts))
         return gateway_pb2.ListAlertsResponse(alerts=alerts, next_page_token=more, sequence=ledger.sequence)
 
     async def WatchAlerts(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WatchAlertsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchAlertsResponse]:
-        """The alerts that are open, unless a sequence is given, and then what changes."""
+        """Yield the open alerts, unless a sequence is given, and then each change."""
         async with aclosing(watch(request, self._alerts)) as steps:
             async for step in steps:
                 yield step
 
-    async def _reached(self, context: Context, sequence: int) -> None:
-        # 0 is also what an unset field reads as: it asks for nothing.
+    async def _wait_for(self, context: Context, sequence: int) -> None:
+        # 0 is also the value of an unset field: no sequence is required
         remaining = context.time_remaining()
         try:
             async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
-                await self._alerts.reached(sequence or -1)
+                await self._alerts.wait_for(sequence or -1)
         except TimeoutError as error:
             reached = self._alerts.follower.sequence
             text = f"the alerts are read up to sequence {reached}, and not as far as asked yet"
@@ -120,13 +119,15 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
             raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "NOT_REACHED", text, metadata) from error
         except LogDamaged as error:
             if sequence:
-                raise damaged(str(error), self._alerts.follower.sequence) from error
+                raise damage_error(str(error), self._alerts.follower.sequence) from error
 
 
 async def watch(
     request: gateway_pb2.WatchAlertsRequest, alerts: Alerts
 ) -> AsyncGenerator[gateway_pb2.WatchAlertsResponse, None]:
-    """The steps of one watch. Raises: ApiError, as `watch_limits.begin`; DRAINING when the gateway ends."""
+    """Yield the steps of one watch. Raises: ApiError, as `watch_limits.begin`; DRAINING when the gateway
+    ends.
+    """
     since = request.since_sequence if request.HasField("since_sequence") else None
     follower, ledger = alerts.follower, alerts.ledger
     await begin("dagger", request.dagger, since, alerts.log.end, follower)
@@ -135,7 +136,7 @@ async def watch(
         end = ledger.sequence
         for alert in ledger.changed_since(position):
             if request.dagger in ("", alert.dagger) and (alert.firing or not only_open):
-                yield Response(alert=shown(alert), sequence=alert.sequence)
+                yield Response(alert=build_alert(alert), sequence=alert.sequence)
         position = end
         if only_open:
             only_open = False
@@ -144,16 +145,16 @@ async def watch(
         if follower.draining or follower.damage:
             break
     if follower.damage:
-        raise damaged(follower.damage, follower.sequence)
+        raise damage_error(follower.damage, follower.sequence)
     note(sequence=position)
     yield Response(sequence=position)
-    raise draining(position)
+    raise draining_error(position)
 
 
-def shown(alert: Alert) -> Shown:
-    """The alert as the API shows it; one that has fired."""
+def build_alert(alert: Alert) -> AlertMessage:
+    """Convert an alert that has fired to its message of the API."""
     fired = alert.fired or alerts_pb2.AlertFired()
-    answer = Shown(
+    answer = AlertMessage(
         dagger=alert.dagger,
         condition=alert.condition,
         incident=alert.incident,
@@ -196,6 +197,6 @@ def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
     )
 
 
-def _key(alert: Alert | Shown) -> str:
-    """Orders alerts, and says which a page ends with. No name holds a space."""
+def _key(alert: Alert | AlertMessage) -> str:
+    """Return the key by which alerts are sorted, and which ends a page. Names contain no spaces."""
     return f"{alert.dagger} {alert.condition:03}"

@@ -1,4 +1,4 @@
-"""AuditService: the audit, read back from its topic, newest first."""
+"""AuditService: read the audit topic, newest records first."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from eventlog import LogError, Record
 pb = gateway_pb2
 _AT_ONCE: Final = 1_000
 _LOOKS: Final = 20_000
-"""So many records are looked at for a page."""
+"""Most records that are examined for one page."""
 _LARGEST: Final = 128 * 1024
-"""No record is larger, in bytes."""
+"""Upper bound of a record's size, in bytes."""
 _CLOCKS: Final = timedelta(minutes=10)
-"""By how much the clocks of gateways may differ: records stand in the order in which they came."""
+"""Largest difference between the clocks of gateways: records stand in the order of their arrival."""
 
 
 class AuditService(gateway_pb2_grpc.AuditServiceServicer):
-    """Who was refused, who read what."""
+    """Serves audit records: refused calls, and reads of tenants' records."""
 
     def __init__(self, topic: AuditTopic) -> None:
         self._topic = topic
@@ -39,33 +39,36 @@ class AuditService(gateway_pb2_grpc.AuditServiceServicer):
     async def ListAuditRecords(  # noqa: N802 - gRPC's name
         self, request: pb.ListAuditRecordsRequest, context: Context
     ) -> pb.ListAuditRecordsResponse:
-        """Records of the audit, newest first. Raises: ApiError."""
+        """List audit records, newest first. Raises: ApiError."""
         of = _list_of(request)
-        page, wrong = paging.asked(request, of)
+        page, wrong = paging.read_page(request, of)
         before, wrong_token = _sequence(page.after)
         wrong += [*wrong_token, *_range(request)]
         if wrong:
             raise invalid(wrong)
-        wanted = _wanted(request)
+        is_wanted = _build_filter(request)
         since = request.since.ToDatetime(UTC) if request.HasField("since") else None
         answer = pb.ListAuditRecordsResponse()
-        looked, oldest, room = 0, before, paging.MAX_ANSWER_BYTES
+        examined, oldest, room = 0, before, paging.MAX_ANSWER_BYTES
         try:
-            async with self._topic.opened() as reader, aclosing(_newest_first(reader, before)) as records:
+            async with (
+                self._topic.open_reader() as reader,
+                aclosing(_newest_first(reader, before)) as records,
+            ):
                 async for record in records:
                     if since is not None and record.time < since - _CLOCKS:
                         break
-                    if looked == _LOOKS or len(answer.records) == page.size or room < _LARGEST:
+                    if examined == _LOOKS or len(answer.records) == page.size or room < _LARGEST:
                         answer.next_page_token = paging.token(str(oldest), of)
                         break
-                    looked, oldest = looked + 1, record.sequence
-                    if wanted(record):
-                        answer.records.append(_shown(record))
+                    examined, oldest = examined + 1, record.sequence
+                    if is_wanted(record):
+                        answer.records.append(_build_record(record))
                         room -= answer.records[-1].ByteSize()
         except LogError as error:
             text = f"the audit cannot be read now: {error}"
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "AUDIT_AWAY", text, {"why": str(error)}) from error
-        note(records=len(answer.records), looked=looked)
+        note(records=len(answer.records), looked=examined)
         return answer
 
 
@@ -80,17 +83,17 @@ async def _newest_first(reader: AuditReader, before: int | None) -> AsyncGenerat
 
 
 def _range(request: pb.ListAuditRecordsRequest) -> Iterator[Violation]:
-    """What is wrong with the time that records are wanted of."""
+    """Yield what is wrong with the request's range of time."""
     yield from request_fields.instant("since", request.since)
     yield from request_fields.instant("until", request.until)
 
 
-def _wanted(request: pb.ListAuditRecordsRequest) -> Callable[[Record], bool]:
+def _build_filter(request: pb.ListAuditRecordsRequest) -> Callable[[Record], bool]:
     kinds = frozenset(request.kinds)
     since = request.since.ToDatetime(UTC) if request.HasField("since") else datetime.min.replace(tzinfo=UTC)
     until = request.until.ToDatetime(UTC) if request.HasField("until") else datetime.max.replace(tzinfo=UTC)
 
-    def wanted(record: Record) -> bool:
+    def is_wanted(record: Record) -> bool:
         call = record.message
         return (
             isinstance(call, audit_pb2.CallAudited)
@@ -100,29 +103,29 @@ def _wanted(request: pb.ListAuditRecordsRequest) -> Callable[[Record], bool]:
             and (not kinds or audits.kind_of(call) in kinds)
         )
 
-    return wanted
+    return is_wanted
 
 
-def _shown(record: Record) -> pb.AuditRecord:
+def _build_record(record: Record) -> pb.AuditRecord:
     call = record.message
-    assert isinstance(call, audit_pb2.CallAudited)  # as `_wanted` says
-    shown = pb.AuditRecord(call=call, sequence=record.sequence)
-    shown.call.kind = audits.kind_of(call)
-    shown.time.FromDatetime(record.time)
-    return shown
+    assert isinstance(call, audit_pb2.CallAudited)  # as `_build_filter` says
+    message = pb.AuditRecord(call=call, sequence=record.sequence)
+    message.call.kind = audits.kind_of(call)
+    message.time.FromDatetime(record.time)
+    return message
 
 
 def _list_of(request: pb.ListAuditRecordsRequest) -> str:
-    """What a page token is good for."""
-    asked = pb.ListAuditRecordsRequest()
-    asked.CopyFrom(request)
-    asked.ClearField("page_size")
-    asked.ClearField("page_token")
-    return asked.SerializeToString(deterministic=True).hex()
+    """Return the text that a page token is valid for: the request without its page."""
+    scope = pb.ListAuditRecordsRequest()
+    scope.CopyFrom(request)
+    scope.ClearField("page_size")
+    scope.ClearField("page_token")
+    return scope.SerializeToString(deterministic=True).hex()
 
 
 def _sequence(after: str) -> tuple[int | None, list[Violation]]:
-    """The sequence that a page is to stand before; None: at the end."""
+    """Parse the sequence that a page ends before; None for the first page."""
     if not after:
         return None, []
     if not (after.isascii() and after.isdecimal()):

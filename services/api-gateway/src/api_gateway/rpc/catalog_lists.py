@@ -1,4 +1,4 @@
-"""CatalogService's reads: what is registered, from the fold."""
+"""Reads of CatalogService, from the fold."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from api_gateway.auth.masking import Masking
 from api_gateway.hosts.stream_samples import Samples
 from api_gateway.rpc import describing, lists, sql_functions
-from api_gateway.state.heartbeat_cache import Heard
-from api_gateway.state.reader import Reader
+from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.reader import StateReader
 from api_gateway.validate import proto_text, schemas
 from chassis.errors import invalid
 from chassis.interceptors import Context
@@ -21,44 +21,44 @@ from daggerspec.limits import MAX_SAMPLED_RECORDS, MAX_TOPICS, SAMPLED_RECORDS
 from daggerspec.violation import Violation
 from fleet import Fleet
 
-# Who asks for no page is from before there were any, and has to be answered all.
+# Clients from before there were pages ask for none, and must get the whole list.
 _page = partial(lists.page, default=100_000)
 
 
 class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
-    """What daggers are made of, as it is registered."""
+    """Serves reads of the resources that daggers are built of."""
 
     def __init__(
         self,
         fleet: Fleet,
-        reader: Reader,
+        reader: StateReader,
         samples: Samples,
         masking: Masking,
-        heard: Heard,
+        heartbeats: HeartbeatCache,
     ) -> None:
         self._fleet = fleet
         self._reader = reader
         self._samples = samples
         self._masking = masking
-        self._heard = heard
+        self._heartbeats = heartbeats
 
     async def ListClusters(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListClustersRequest, context: Context
     ) -> gateway_pb2.ListClustersResponse:
-        """All clusters, by name."""
+        """List all clusters by name, with their use."""
         listed, more, sequence = await _page(self._reader, request, context, "cluster")
         return gateway_pb2.ListClustersResponse(
             clusters=listed, next_page_token=more, sequence=sequence, uses=self._uses(listed)
         )
 
     def _uses(self, clusters: Sequence[spec_pb2.Cluster]) -> Iterator[gateway_pb2.ClusterUse]:
-        """What runs on each of these."""
+        """Yield the use of each cluster."""
         living = [dagger for name in self._fleet.daggers if (dagger := self._fleet.living(name)) is not None]
         daggers = Counter(dagger.spec.cluster for dagger in living)
         drivers: Counter[str] = Counter()
         for dagger in living:
             drivers[dagger.spec.cluster] += len(dagger.running)
-        room = self._heard.room()
+        room = self._heartbeats.room()
         for cluster in clusters:
             name = cluster.name
             yield gateway_pb2.ClusterUse(
@@ -71,21 +71,21 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     async def GetCluster(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetClusterRequest, context: Context
     ) -> gateway_pb2.GetClusterResponse:
-        """One cluster, and its version."""
+        """Return one cluster and its version."""
         entry, sequence = await lists.one(self._reader, request, context, "cluster", request.name)
         return gateway_pb2.GetClusterResponse(cluster=entry.value, version=entry.version, sequence=sequence)
 
     async def ListSchemas(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListSchemasRequest, context: Context
     ) -> gateway_pb2.ListSchemasResponse:
-        """The registered message names, sorted."""
+        """List the registered message names."""
         listed, more, sequence = await _page(self._reader, request, context, "message", names_only=True)
         return gateway_pb2.ListSchemasResponse(messages=listed, next_page_token=more, sequence=sequence)
 
     async def GetSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetSchemaRequest, context: Context
     ) -> gateway_pb2.GetSchemaResponse:
-        """One message's file and all it imports."""
+        """Return one message's file and all its imports."""
         name = request.message
         entry, sequence = await lists.one(self._reader, request, context, "message", name)
         schema = schemas.of_message(entry.value, name)
@@ -95,7 +95,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     async def ListStreams(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListStreamsRequest, context: Context
     ) -> gateway_pb2.ListStreamsResponse:
-        """All streams by name, or those of one message."""
+        """List streams by name: all, or those of one message."""
         message = request.message
         listed, more, sequence = await _page(
             self._reader,
@@ -110,16 +110,16 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     async def GetStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetStreamRequest, context: Context
     ) -> gateway_pb2.GetStreamResponse:
-        """One stream, and its version."""
+        """Return one stream and its version."""
         entry, sequence = await lists.one(self._reader, request, context, "stream", request.name)
         return gateway_pb2.GetStreamResponse(stream=entry.value, version=entry.version, sequence=sequence)
 
     async def DescribeStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DescribeStreamRequest, context: Context
     ) -> gateway_pb2.DescribeStreamResponse:
-        """What a query can read of one stream."""
+        """Describe the columns that a query can read of one stream."""
         entry, sequence = await lists.one(self._reader, request, context, "stream", request.name)
-        answer = describing.stream(entry.value, self._fleet)
+        answer = describing.describe_stream(entry.value, self._fleet)
         answer.sequence = sequence
         if request.topics:
             await self._samples.describe(answer, context)
@@ -128,7 +128,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     async def SampleStream(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.SampleStreamRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
-        """The newest records of one stream."""
+        """Yield the newest records of one stream."""
         count = request.last_records or SAMPLED_RECORDS
         if not 0 < count <= MAX_SAMPLED_RECORDS:
             text = f"must be 0 to {MAX_SAMPLED_RECORDS}"
@@ -142,33 +142,33 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     async def DiscoverTopics(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DiscoverTopicsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
-        """Topics of one cluster's Kafka, and the messages that their records may be."""
+        """Yield topics of one cluster's Kafka, with the messages that their records may be."""
         lists.entry(self._fleet, "cluster", request.cluster)
         if request.message:
             lists.entry(self._fleet, "message", request.message)
         if len(request.topics) > MAX_TOPICS:
             raise invalid([Violation("topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")])
-        async with aclosing(self._samples.discovered(request, context)) as steps:
+        async with aclosing(self._samples.discover(request, context)) as steps:
             async for step in steps:
                 yield step
 
     async def ListFunctions(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListFunctionsRequest, context: Context
     ) -> gateway_pb2.ListFunctionsResponse:
-        """Every function of the dialect."""
-        return sql_functions.listed()
+        """List all functions of the SQL dialect."""
+        return sql_functions.list_functions()
 
     async def ListReferences(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListReferencesRequest, context: Context
     ) -> gateway_pb2.ListReferencesResponse:
-        """All reference tables, by name."""
+        """List all reference tables by name."""
         listed, more, sequence = await _page(self._reader, request, context, "reference")
         return gateway_pb2.ListReferencesResponse(references=listed, next_page_token=more, sequence=sequence)
 
     async def GetReference(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetReferenceRequest, context: Context
     ) -> gateway_pb2.GetReferenceResponse:
-        """One reference table, and its version."""
+        """Return one reference table and its version."""
         entry, sequence = await lists.one(self._reader, request, context, "reference", request.name)
         return gateway_pb2.GetReferenceResponse(
             reference=entry.value, version=entry.version, sequence=sequence

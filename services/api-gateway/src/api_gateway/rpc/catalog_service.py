@@ -1,4 +1,4 @@
-"""CatalogService: clusters, schemas, streams and reference tables, registered and removed."""
+"""CatalogService: register and remove clusters, schemas, streams and reference tables."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from api_gateway.auth.masking import Masking
 from api_gateway.hosts.stream_samples import Samples, warnings
-from api_gateway.not_found import meant
+from api_gateway.not_found import add_suggestion
 from api_gateway.rpc import removing
 from api_gateway.rpc.catalog_lists import CatalogReads
 from api_gateway.rpc.registering import put
-from api_gateway.state.heartbeat_cache import Heard
-from api_gateway.state.reader import Reader
-from api_gateway.state.writer import Writer
+from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.reader import StateReader
+from api_gateway.state.writer import RequestWriter
 from api_gateway.validate import comments, reference_places, request_fields, schema_compatibility, schemas
 from api_gateway.validate.dagger_requests import meta_of, refuse
 from api_gateway.validate.schema_compiling import SchemaCompiler
@@ -33,19 +33,19 @@ from protofiles import UploadedFile
 
 
 class CatalogService(CatalogReads):
-    """What daggers are made of."""
+    """Serves the resources that daggers are built of."""
 
     def __init__(
         self,
         fleet: Fleet,
-        writer: Writer,
-        reader: Reader,
+        writer: RequestWriter,
+        reader: StateReader,
         samples: Samples,
         masking: Masking,
-        heard: Heard,
+        heartbeats: HeartbeatCache,
         reference_places: Sequence[str],
     ) -> None:
-        super().__init__(fleet, reader, samples, masking, heard)
+        super().__init__(fleet, reader, samples, masking, heartbeats)
         self._compiler = SchemaCompiler()
         self._places = reference_places
         self._writer = writer
@@ -67,35 +67,36 @@ class CatalogService(CatalogReads):
     async def DeleteCluster(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DeleteClusterRequest, context: Context
     ) -> gateway_pb2.DeleteClusterResponse:
-        """Remove a cluster that nothing names."""
+        """Remove a cluster that no dagger uses."""
         event = events_pb2.ClusterRemoved(meta=meta_of(request), name=request.name)
         return gateway_pb2.DeleteClusterResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
         )
 
     def _secrets(self, path: str, cluster: spec_pb2.Cluster) -> Iterator[Violation]:
-        """What is wrong with the registered secrets that a cluster names."""
+        """Yield what is wrong with a cluster's references to registered secrets."""
         for violation in secrets.of_cluster(path, cluster, Registered(self._fleet).secret):
-            yield meant(violation, self._fleet)
+            yield add_suggestion(violation, self._fleet)
 
     async def RegisterSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterSchemaRequest, context: Context
     ) -> gateway_pb2.RegisterSchemaResponse:
-        """Register Protobuf files, pruned, unless they break readers of what is registered.
+        """Register Protobuf files, reduced to what is needed, unless they break readers of registered
+        schemas.
 
         Raises: ApiError.
         """
         wrong = list(request_fields.request_id("request_id", request.request_id))
         try:
-            schema = schemas.pruned(request.schema.files)
+            schema = schemas.prune(request.schema.files)
         except schemas.Unusable as error:
             raise invalid([*wrong, *error.violations]) from error
         event = events_pb2.SchemaRegistered(meta=events_pb2.RequestMeta(actor=actor()), schema=schema)
-        answer = self._writer.answered(request.request_id, (event,))
+        answer = self._writer.find_answer(request.request_id, (event,))
         if answer is None:
             wrong += request_fields.event_size("schema.files", event.ByteSize())
             wrong += schema_compatibility.breaks(schema, self._fleet)
-            refuse([*wrong, *_streams_broken(schema, self._fleet)])
+            refuse([*wrong, *_broken_streams(schema, self._fleet)])
             if request.validate_only:
                 return gateway_pb2.RegisterSchemaResponse(messages=schema.messages)
             subject = schema.messages[0]
@@ -105,7 +106,9 @@ class CatalogService(CatalogReads):
     async def CompileSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CompileSchemaRequest, context: Context
     ) -> gateway_pb2.CompileSchemaResponse:
-        """Compile what a person brings, and judge it as if it were to be registered. Raises: ApiError."""
+        """Compile Protobuf files of a person, and check whether they could be registered.
+        Raises: ApiError.
+        """
         compiled = await self._compiler([UploadedFile(file.path, file.content) for file in request.files])
         answer = gateway_pb2.CompileSchemaResponse(
             missing_imports=compiled.missing,
@@ -115,11 +118,11 @@ class CatalogService(CatalogReads):
         if answer.problems:
             return answer
         try:
-            schema = schemas.pruned(compiled.files)
+            schema = schemas.prune(compiled.files)
         except schemas.Unusable as error:
             wrong: Sequence[Violation] = error.violations
         else:
-            wrong = (*schema_compatibility.breaks(schema, self._fleet), *_streams_broken(schema, self._fleet))
+            wrong = (*schema_compatibility.breaks(schema, self._fleet), *_broken_streams(schema, self._fleet))
         if wrong:
             answer.problems.extend(
                 gateway_pb2.SchemaProblem(reason=one.reason, message=one.description) for one in wrong
@@ -136,7 +139,7 @@ class CatalogService(CatalogReads):
     async def DeleteSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DeleteSchemaRequest, context: Context
     ) -> gateway_pb2.DeleteSchemaResponse:
-        """Remove a message that nothing names."""
+        """Remove a message that nothing uses."""
         event = events_pb2.SchemaRemoved(meta=meta_of(request), name=request.message)
         return gateway_pb2.DeleteSchemaResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
@@ -186,7 +189,7 @@ class CatalogService(CatalogReads):
     async def DeleteReference(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DeleteReferenceRequest, context: Context
     ) -> gateway_pb2.DeleteReferenceResponse:
-        """Remove a reference table that no query names."""
+        """Remove a reference table that no query uses."""
         event = events_pb2.ReferenceRemoved(meta=meta_of(request), name=request.name)
         return gateway_pb2.DeleteReferenceResponse(
             sequence=await removing.remove(self._writer, self._fleet, request, event)
@@ -194,14 +197,14 @@ class CatalogService(CatalogReads):
 
 
 def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
-    """What is wrong with a stream against the catalogue. Pure."""
+    """Yield what is wrong with a stream against the catalogue. Pure."""
     cluster = fleet.clusters.get(stream.cluster)
     if not stream.cluster:
         yield Violation(
             f"{path}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED"
         )
     elif cluster is None:
-        yield meant(unregistered(f"{path}.cluster", "cluster", stream.cluster), fleet)
+        yield add_suggestion(unregistered(f"{path}.cluster", "cluster", stream.cluster), fleet)
     elif not cluster.value.kafka.bootstrap_servers:
         yield Violation(f"{path}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
     if not stream.time_field:
@@ -213,7 +216,9 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         message = Registered(fleet).message(stream.message)
     except Unresolved as error:
         about_it = about("message", stream.message)
-        yield meant(Violation(f"{path}.message", error.detail, error.reason, metadata=about_it), fleet)
+        yield add_suggestion(
+            Violation(f"{path}.message", error.detail, error.reason, metadata=about_it), fleet
+        )
         return
     if stream.time_field:
         yield from schemas.time_field(f"{path}.time_field", stream.time_field, message)
@@ -221,8 +226,8 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         yield from schemas.field(f"{path}.sensitive[{number}]", name, message)
 
 
-def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
-    """Streams whose event time is no longer in their message."""
+def _broken_streams(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
+    """Yield violations for streams whose event time is no longer in their message."""
     for name, entry in sorted(fleet.streams.items()):
         stream = entry.value
         if stream.message not in schema.messages:

@@ -1,4 +1,4 @@
-"""A stream as a query sees it, as a message. Pure."""
+"""Describe a stream as a query sees it. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from fleet.fold.answers import about
 from fleet.fold.resolve import Registered
 
 
-def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamResponse:
-    """Its columns, by the rules of the check. Raises: ApiError when its schemas contradict each other."""
+def describe_stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamResponse:
+    """Build the description of a stream's columns, by the rules of the SQL check.
+
+    Raises: ApiError where its schemas contradict each other.
+    """
     try:
         table = Table(of.name, Registered(fleet).message(of.message), of.time_field)
     except Unresolved as error:
@@ -24,7 +27,7 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
         code = grpc.StatusCode.FAILED_PRECONDITION
         raise ApiError(code, error.reason, error.detail, metadata) from error
     described, truncated = columns(table)
-    said = comments.by_field(fleet.messages[of.message].value.files.file)
+    comment_of = comments.by_field(fleet.messages[of.message].value.files.file)
     answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
     for field_ in described:
         column = answer.columns.add(
@@ -33,13 +36,13 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
             protobuf_type=field_.protobuf_type,
             is_repeated=field_.repeated,
             example=field_.example,
-            comment=_comment(said.get(field_.field, ""), field_.unread),
+            comment=_comment(comment_of.get(field_.field, ""), field_.unread),
         )
         for name, number in field_.enum_values:
             column.enum_values.add(name=name, number=number)
     return answer
 
 
-def _comment(said: str, unread: str) -> str:
-    """What is said of a field; first of all why it cannot be read."""
-    return " ".join(filter(None, (f"Cannot be read: {unread}." if unread else "", said)))
+def _comment(comment: str, unread: str) -> str:
+    """Join the reason why a field cannot be read and its comment."""
+    return " ".join(filter(None, (f"Cannot be read: {unread}." if unread else "", comment)))

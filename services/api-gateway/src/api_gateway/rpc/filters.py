@@ -1,9 +1,9 @@
-"""Which daggers ListDaggers is asked for, and what its page tokens are good for. Pure.
+"""Filters of ListDaggers, as conditions of a query, and the scope of its page tokens. Pure.
 
-Programs say it in fields of the request. People write a filter, terms joined by AND: phase=RUNNING,
-team=pricing, cluster=local, name=completed*, text=bookings. A value with spaces stands in double quotes.
-`text` is for words, each of which is somewhere: in the name, the team or the cluster; in who made it,
-streams, topics or sinks where who asks may know of those.
+Programs filter by fields of the request. People write a filter, terms joined by AND: phase=RUNNING,
+team=pricing, cluster=local, name=completed*, text=bookings. A value with spaces stands in double quotes. Each
+word of `text` must occur in the name, the team or the cluster; or in the authors, streams, topics or sinks of
+daggers that the caller may read.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _COLUMNS: Final[dict[str, Any]] = {
 }
 _TEXT: Final = "text"
 _OPEN: Final = (col(DaggerRow.name), col(DaggerRow.team), col(DaggerRow.cluster))
-"""What everybody may know of a dagger."""
+"""Columns that every caller may read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition."""
+    """One condition of a filter."""
 
     field: str
     value: str
     prefix: bool
-    """Whether the value is the beginning of what is looked for."""
+    """True where the value is a prefix of what is searched."""
 
 
 def parse(path: str, text: str) -> tuple[list[Term], list[Violation]]:
-    """The terms of a filter, and what is wrong with it."""
+    """Parse a filter into its terms, and collect what is wrong with it."""
     if len(text) > MAX_FILTER:
         return [], [Violation(path, f"must not be longer than {MAX_FILTER} characters", "TOO_LONG")]
     terms: list[Term] = []
@@ -57,7 +57,7 @@ def parse(path: str, text: str) -> tuple[list[Term], list[Violation]]:
             joined = _AND.match(text, position)
             if joined is None:
                 return terms, [*violations, _syntax(path, position)]
-            position = joined.end()  # and another term must follow
+            position = joined.end()  # another term must follow
         match = _TERM.match(text, position)
         if match is None:
             return terms, [*violations, _syntax(path, position)]
@@ -65,7 +65,7 @@ def parse(path: str, text: str) -> tuple[list[Term], list[Violation]]:
         value = match["plain"] if match["quoted"] is None else match["quoted"]
         prefix = match["field"] == "name" and value.endswith("*")
         term = Term(match["field"], value[:-1] if prefix else value, prefix)
-        wrong = _judge(path, term)
+        wrong = _find_problem(path, term)
         if wrong is None:
             terms.append(term)
         else:
@@ -74,11 +74,13 @@ def parse(path: str, text: str) -> tuple[list[Term], list[Violation]]:
 
 
 def conditions(terms: Sequence[Term], readable: Collection[str] | None) -> list[Any]:
-    """The terms as conditions of a query on `DaggerRow`. `readable`: as `Gate.readable` says."""
+    """Convert terms to conditions of a query on `DaggerRow`. `readable`: teams that
+    `Gate.readable` returns.
+    """
     wanted: list[Any] = []
     for term in terms:
         if term.field == _TEXT:
-            wanted += [_says(word, readable) for word in term.value.lower().split()]
+            wanted += [_contains_word(word, readable) for word in term.value.lower().split()]
         elif term.prefix:
             wanted.append(_COLUMNS[term.field].startswith(term.value, autoescape=True))
         else:
@@ -86,8 +88,10 @@ def conditions(terms: Sequence[Term], readable: Collection[str] | None) -> list[
     return wanted
 
 
-def _says(word: str, readable: Collection[str] | None) -> Any:
-    """Whether a word is somewhere in what who asks may know of a dagger: what is found by it tells it."""
+def _contains_word(word: str, readable: Collection[str] | None) -> Any:
+    """Build the condition that a word occurs in what the caller may read: results of a search reveal its
+    text.
+    """
     text = col(DaggerRow.text).contains(word, autoescape=True)
     if readable is not None:
         text = and_(col(DaggerRow.team).in_(sorted(readable)), text)
@@ -95,7 +99,7 @@ def _says(word: str, readable: Collection[str] | None) -> Any:
 
 
 def check_phases(path: str, request: gateway_pb2.ListDaggersRequest) -> list[Violation]:
-    """What is wrong with the phases of a request: an enum may be any number."""
+    """Return violations for unknown phases: an enum of Protobuf may be any number."""
     return [
         Violation(f"{path}[{number}]", f"{phase} is no phase", "UNKNOWN_ENUM_VALUE")
         for number, phase in enumerate(request.phases)
@@ -103,8 +107,8 @@ def check_phases(path: str, request: gateway_pb2.ListDaggersRequest) -> list[Vio
     ]
 
 
-def asked(request: gateway_pb2.ListDaggersRequest) -> list[Any]:
-    """The fields of a request as conditions of a query on `DaggerRow`."""
+def field_conditions(request: gateway_pb2.ListDaggersRequest) -> list[Any]:
+    """Convert the fields of a request to conditions of a query on `DaggerRow`."""
     wanted = [_COLUMNS[name] == value for name in ("team", "cluster") if (value := getattr(request, name))]
     if request.name_prefix:
         wanted.append(_COLUMNS["name"].startswith(request.name_prefix, autoescape=True))
@@ -114,7 +118,7 @@ def asked(request: gateway_pb2.ListDaggersRequest) -> list[Any]:
 
 
 def scope(request: gateway_pb2.ListDaggersRequest) -> str:
-    """What a page token is good for: the filter, and what the fields say."""
+    """Return the text that a page token is valid for: the filter and the fields."""
     fields = gateway_pb2.ListDaggersRequest(
         phases=sorted(set(request.phases)),
         team=request.team,
@@ -124,13 +128,13 @@ def scope(request: gateway_pb2.ListDaggersRequest) -> str:
     return f"{request.filter}\n{fields.hex()}" if fields else request.filter
 
 
-def _judge(path: str, term: Term) -> Violation | None:
+def _find_problem(path: str, term: Term) -> Violation | None:
     if term.field not in (*_COLUMNS, _TEXT):
-        known = ", ".join((*_COLUMNS, _TEXT))
-        return Violation(path, f"{term.field} cannot be filtered by: use {known}", "UNKNOWN_FIELD")
+        allowed = ", ".join((*_COLUMNS, _TEXT))
+        return Violation(path, f"{term.field} cannot be filtered by: use {allowed}", "UNKNOWN_FIELD")
     if term.field == "phase" and term.value not in gateway_pb2.Phase.keys():  # noqa: SIM118 - an enum wrapper
-        known = ", ".join(gateway_pb2.Phase.keys()[1:])
-        return Violation(path, f"{term.value} is not a phase: use {known}", "UNKNOWN_ENUM_VALUE")
+        allowed = ", ".join(gateway_pb2.Phase.keys()[1:])
+        return Violation(path, f"{term.value} is not a phase: use {allowed}", "UNKNOWN_ENUM_VALUE")
     return None
 
 

@@ -11,9 +11,9 @@ from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
 
 from api_gateway.hosts.client import Hosts
 from api_gateway.not_found import no_host
-from api_gateway.state.heartbeat_cache import Heard
-from api_gateway.state.reader import Reader
-from api_gateway.state.writer import Writer, refused
+from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.reader import StateReader
+from api_gateway.state.writer import RequestWriter, refusal_error
 from api_gateway.validate import request_fields
 from api_gateway.validate.dagger_requests import refuse
 from chassis.errors import ApiError
@@ -35,10 +35,10 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
     def __init__(
         self,
         fleet: Fleet,
-        writer: Writer,
-        reader: Reader,
+        writer: RequestWriter,
+        reader: StateReader,
         hosts: Hosts,
-        heartbeats: Heard,
+        heartbeats: HeartbeatCache,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._fleet, self._writer, self._reader = fleet, writer, reader
@@ -80,7 +80,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             cause=events_pb2.HOST_GONE_CAUSE_PERSON,
         )
         daggers = _list_daggers(fleet, name)
-        answer = self._writer.answered(request.request_id, (event,))
+        answer = self._writer.find_answer(request.request_id, (event,))
         if answer is None:
             refuse(
                 [
@@ -94,7 +94,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
                 raise no_host(name, fleet)
             refusal = fleet.refuse_loss(event)
             if refusal is not None:
-                raise refused(refusal)
+                raise refusal_error(refusal)
             await self._refuse_live_host(name, context)
             if not request.validate_only:
                 answer = await self._writer.write(host_subject(name), event, request.request_id, path="name")

@@ -1,9 +1,9 @@
-"""gRPC's health service, as far as anybody may ask for it: it needs no token, so what it takes is bounded.
+"""Serve gRPC's health service within bounds, since it needs no token.
 
-It has a port of its own, which takes no large message. At the port for calls, which answers it until 0.3.0, a
-message is as large as a schema before anybody knows what it is: there names are read a few at a time, and who
-is too many is refused. grpcio-health-checking keeps whatever name a watch asks for; here one that no service
-has is forgotten. (https://github.com/grpc/grpc/blob/master/doc/health-checking.md)
+It has a port of its own, which accepts no large message. At the port for calls, which serves it until 0.3.0,
+a message may be as large as a schema: there requests are received a few at a time, and further ones are
+refused. grpcio-health-checking stores any name that a watch asks for; this service forgets unknown names.
+(https://github.com/grpc/grpc/blob/master/doc/health-checking.md)
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from chassis.messages import MAX_HEALTH, MAX_SHARED_HEALTH
 
 SERVICE: Final = "grpc.health.v1.Health"
 _READ_AT_ONCE: Final = 2
-"""Requests that are received at once: each may be as large as any message of the port."""
+"""Requests that are received at the same time: each may be as large as any message of the port."""
 _WAITING: Final = 32
-"""Requests that wait for that."""
+"""Requests that wait to be received."""
 _PATIENCE_S: Final = 2.0
-"""For a request, which is small and comes with its call."""
+"""Longest time, in seconds, until a request has arrived: it is small, and comes with its call."""
 _STREAMS: Final = 100
 _END_S: Final = 0.5
 
@@ -36,35 +36,36 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 class Health:
-    """Says that these services, and the server as a whole, serve, until they do not."""
+    """Health of some services, and of the server as a whole: serving until `end`."""
 
     def __init__(self, services: Iterable[str]) -> None:
-        self._known = frozenset(["", *services])
+        self._names = frozenset(["", *services])
         self._ended = asyncio.Event()
 
     def handler(self, connections: Connections, largest: int = MAX_SHARED_HEALTH) -> grpc.GenericRpcHandler:
-        """The service, for a server. To gRPC each request is a stream, so that none is received unasked.
+        """Build the handler for a server. To gRPC each request is a stream, so that none is received before
+        it is read.
 
-        connections: hears of each call. largest: bytes of a request that is looked at.
+        connections: told of each call. largest: size limit of a request, in bytes.
         """
         return _Servicer(self, connections, largest).handler()
 
     @property
     def ended(self) -> asyncio.Event:
-        """Set once nothing serves any more."""
+        """Set once nothing is served any more."""
         return self._ended
 
     def knows(self, service: str) -> bool:
-        """Whether there is a service of this name."""
-        return service in self._known
+        """Return whether there is a service of this name."""
+        return service in self._names
 
     def end(self) -> None:
-        """From now on nothing serves."""
+        """Report from now on that nothing is served."""
         self._ended.set()
 
-    def status(self, *, known: bool) -> HealthCheckResponse:
-        """What is answered now about a service that is known, or is not."""
-        if not known:
+    def status(self, *, is_known: bool) -> HealthCheckResponse:
+        """Build the present status of a service; `is_known`: whether there is such a service."""
+        if not is_known:
             return HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
         ended = self._ended.is_set()
         return HealthCheckResponse(
@@ -74,9 +75,10 @@ class Health:
 
 @asynccontextmanager
 async def serving(health: Health, bind: str | None) -> AsyncIterator[int | None]:
-    """Tell it, and nothing else, at host:port, without TLS and tokens, until the block ends; gives the port.
+    """Serve the health service alone at host:port, without TLS and tokens, until the block ends; yield the
+    port.
 
-    bind: None is nowhere. Raises: CannotBind.
+    bind: None serves nowhere. Raises: CannotBind.
     """
     if bind is None:
         yield None
@@ -94,7 +96,7 @@ async def serving(health: Health, bind: str | None) -> AsyncIterator[int | None]
 
 
 class _Servicer:
-    """Health as one server tells it."""
+    """The health service of one server."""
 
     def __init__(self, health: Health, connections: Connections, largest: int) -> None:
         self._health, self._connections, self._largest = health, connections, largest
@@ -115,21 +117,23 @@ class _Servicer:
         )
 
     async def _check(self, _: AsyncIterator[bytes], context: Context) -> HealthCheckResponse:
-        name = await self._asked(context)
+        name = await self._receive_name(context)
         if not self._health.knows(name):
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no service of this name")
-        return self._health.status(known=True)
+        return self._health.status(is_known=True)
 
     async def _watch(self, _: AsyncIterator[bytes], context: Context) -> AsyncIterator[HealthCheckResponse]:
-        known = self._health.knows(await self._asked(context))
+        is_known = self._health.knows(await self._receive_name(context))
         if not self._health.ended.is_set():
-            yield self._health.status(known=known)
+            yield self._health.status(is_known=is_known)
             await self._health.ended.wait()
-        yield self._health.status(known=known)
+        yield self._health.status(is_known=is_known)
         await asyncio.Event().wait()  # a watch ends with its caller, or with the server
 
-    async def _asked(self, context: Context) -> str:
-        """The service that somebody asks about; refuses what is none."""
+    async def _receive_name(self, context: Context) -> str:
+        """Receive a request and return the name of the service that it asks about; refuse
+        invalid requests.
+        """
         peer = peer_of(context.peer())
         if peer is not None:
             self._connections.begin(peer)
@@ -141,7 +145,7 @@ class _Servicer:
         self._waiting += 1
         try:
             async with asyncio.timeout(_PATIENCE_S), self._reading:
-                request = await self._received(context)
+                request = await self._receive(context)
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the request did not come")
         finally:
@@ -155,8 +159,8 @@ class _Servicer:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request is not valid Protobuf")
             raise
 
-    async def _received(self, context: Context) -> bytes | None:
-        """A request; None for one that is too large, which nothing holds any more then."""
+    async def _receive(self, context: Context) -> bytes | None:
+        """Receive a request's bytes; return None for one that is too large, which is dropped."""
         request = await context.read()
         if request is grpc.aio.EOF:
             return b""

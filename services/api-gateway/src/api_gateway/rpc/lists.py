@@ -1,4 +1,4 @@
-"""Reads of what is registered, from the fold: one thing with its version, or a page of its kind."""
+"""Read the catalogue from the fold: one resource with its version, or a page of a kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from api_gateway.not_found import no_entry
 from api_gateway.rpc import paging
-from api_gateway.state.reader import Reader
+from api_gateway.state.reader import StateReader
 from api_gateway.validate import request_fields
 from chassis.errors import invalid
 from chassis.interceptors import Context
@@ -15,24 +15,24 @@ from fleet import Fleet
 from fleet.fold.catalogue import Entry
 
 
-class Read(Protocol):
-    """A request that may say how new its answer has to be."""
+class ReadRequest(Protocol):
+    """A request that may require a minimum sequence."""
 
     min_sequence: int
 
 
-class Listed(paging.Asking, Read, Protocol):
-    """One for a page."""
+class ListRequest(paging.PageRequest, ReadRequest, Protocol):
+    """A request for a page."""
 
 
 def check_sequence(min_sequence: int) -> None:
-    """Raises: ApiError for a min_sequence that cannot be."""
+    """Check a minimum sequence. Raises: ApiError."""
     if wrong := list(request_fields.sequence("min_sequence", min_sequence)):
         raise invalid(wrong)
 
 
 def entry(fleet: Fleet, kind: str, name: str) -> Entry[Any]:
-    """One thing that is registered. Raises: ApiError."""
+    """Return the entry of a registered resource. Raises: ApiError."""
     entries = fleet.catalogue.entries(kind)
     if name not in entries:
         raise no_entry(kind, name, entries)
@@ -40,17 +40,17 @@ def entry(fleet: Fleet, kind: str, name: str) -> Entry[Any]:
 
 
 async def one(
-    reader: Reader, request: Read, context: Context, kind: str, name: str
+    reader: StateReader, request: ReadRequest, context: Context, kind: str, name: str
 ) -> tuple[Entry[Any], int]:
-    """One thing that is registered, and the sequence it is of. Raises: ApiError."""
+    """Return the entry of a registered resource, and the sequence of the state. Raises: ApiError."""
     check_sequence(request.min_sequence)
     fleet = await reader.state(context, request.min_sequence)
     return entry(fleet, kind, name), fleet.sequence
 
 
 async def page(
-    reader: Reader,
-    request: Listed,
+    reader: StateReader,
+    request: ListRequest,
     context: Context,
     kind: str,
     *,
@@ -60,19 +60,19 @@ async def page(
     names_only: bool = False,
     default: int = paging.PAGE,
 ) -> tuple[list[Any], str, int]:
-    """A page of what is registered of a kind; the token of the next one; the sequence. Raises: ApiError.
+    """Return a page of a kind's resources, the token of the next page, and the sequence. Raises: ApiError.
 
-    What has no name, the platform, is in none. `of` is what was asked of the list, `key` how it is sorted;
-    `default`: how many who names no size is answered.
+    The platform, which has no name, is in none. `of`: scope of the page token. `key`: the name by which
+    resources are sorted. `default`: size of a page for requests without one.
     """
-    asked, wrong = paging.asked(request, of, default=default)
+    requested, wrong = paging.read_page(request, of, default=default)
     wrong += request_fields.sequence("min_sequence", request.min_sequence)
     if wrong:
         raise invalid(wrong)
     fleet = await reader.state(context, request.min_sequence)
     entries = fleet.catalogue.entries(kind)
-    names = sorted(name for name in entries if name > asked.after and wanted(entries[name].value))
-    page_names = names[: asked.limit]
+    names = sorted(name for name in entries if name > requested.after and wanted(entries[name].value))
+    page_names = names[: requested.limit]
     values = page_names if names_only else [entries[name].value for name in page_names]
-    listed, more = asked.cut(values, key)
+    listed, more = requested.cut(values, key)
     return list(listed), more, fleet.sequence

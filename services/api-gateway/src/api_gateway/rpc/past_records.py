@@ -1,8 +1,8 @@
-"""The past of a log, for many who watch it from long ago: they share what is read, and take turns.
+"""Read a log's past for many watches: they share what is read, and take turns in sending.
 
-Who is let in without a role may watch, too. So nobody's watch holds a consumer of Kafka, the newest parts
-that were read serve whoever begins behind the same record, and a few at a time send what they have: with a
-hundred at once, a call of anybody else would wait for a message of each, again and again.
+Callers without a role may watch, too. So no watch occupies a consumer of Kafka of its own, the newest parts
+are cached for watches that begin at the same record, and only a few watches send at a time: with a hundred,
+any other call would wait for a message of each, again and again.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from eventlog import Log, Record
 _PART_RECORDS: Final = 1_000
 _PART_BYTES: Final = 2 * 1024 * 1024
 _PARTS: Final = 4
-"""Parts that are remembered."""
+"""Number of cached parts."""
 _READ_AT_ONCE: Final = 2
 _SEND_AT_ONCE: Final = 2
 _TURN_RECORDS: Final = 50
 _TURN_S: Final = 0.1
-"""Who takes longer does not read what it is sent: its turn is over, whether it goes on or not."""
+"""Longest turn, in seconds. A watcher that takes longer does not read; its turn ends, and it may continue."""
 
 
-class Past:
-    """What stands in a log."""
+class PastRecords:
+    """The records that a log contains."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._parts: OrderedDict[int, list[Record]] = OrderedDict()
-        """By the sequence that each begins behind."""
+        """Parts by the sequence that each begins behind."""
         self._reading = asyncio.Semaphore(_READ_AT_ONCE)
         self._turns = _Turns()
         self._asking = asyncio.Lock()
         self._next_end: asyncio.Task[int] | None = None
 
     async def end(self) -> int:
-        """As `Log.end`; all who ask while one question goes on have one answer to the next."""
+        """Return the log's end; calls that wait share the next answer of Kafka."""
         if self._next_end is None:
             self._next_end = asyncio.create_task(self._end())
         return await asyncio.shield(self._next_end)
 
     async def _end(self) -> int:
         async with self._asking:
-            self._next_end = None  # whoever comes from here on may have written meanwhile
+            self._next_end = None  # callers from here on may have appended meanwhile: they need a new answer
             return await self._log.end()
 
     async def records(self, since: int, up_to: int) -> AsyncGenerator[Record]:
-        """The records behind `since`, to the one at `up_to`. Raises: LogUnavailable, LogDamaged."""
+        """Yield the records behind `since` up to the one at `up_to`. Raises: LogUnavailable, LogDamaged."""
         while since < up_to:
             part = await self._part(since, up_to)
             if not part:
@@ -67,7 +67,7 @@ class Past:
                     turn.end()
 
     async def _part(self, since: int, up_to: int) -> list[Record]:
-        """The next records behind `since`; none where the log ends before `up_to`."""
+        """Return the next records behind `since`; none where the log ends before `up_to`."""
         async with self._reading:
             if since in self._parts:
                 self._parts.move_to_end(since)
@@ -87,7 +87,7 @@ class Past:
 
 
 class _Turns:
-    """A few at a time, in the order they came."""
+    """Lets a few watches send at a time, in the order of their requests."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(_SEND_AT_ONCE)
@@ -104,7 +104,7 @@ class _Turn:
         self._timer = asyncio.get_running_loop().call_later(_TURN_S, self.end)
 
     def end(self) -> None:
-        """Let the next have it; once."""
+        """End the turn; further calls do nothing."""
         self._timer.cancel()
         if self._free is not None:
             self._free.release()

@@ -1,6 +1,6 @@
-"""Server reflection, v1 and v1alpha: what grpcurl and other tools learn the API from.
+"""Server reflection, v1 and v1alpha, from which grpcurl and other tools learn the API.
 
-grpcio-reflection has v1alpha alone. v1 is the same service, and the same bytes, in another package.
+grpcio-reflection has v1alpha only. v1 is the same service, with the same bytes, in another package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ V1: Final = "grpc.reflection.v1.ServerReflection"
 
 
 def enable(services: Sequence[str], server: grpc.aio.Server) -> None:
-    """Describe the services, and both reflections, to whoever asks. Before the server is started."""
+    """Describe the services, and both reflections. Call it before the server is started."""
     alpha = FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
     described = text_format.MessageToString(alpha).replace("v1alpha", "v1")

@@ -1,4 +1,4 @@
-"""How something is registered under a name, or replaced: judged, checked against its version, written."""
+"""Register a resource under a name, or replace it: validated, its version checked, appended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
 
-from api_gateway.state.writer import Writer, refused
+from api_gateway.state.writer import RequestWriter, refusal_error
 from api_gateway.validate import request_fields
 from api_gateway.validate.dagger_requests import refuse
 from daggerspec.violation import Violation
@@ -31,7 +31,7 @@ Registration: TypeAlias = (
 
 
 async def put(
-    writer: Writer,
+    writer: RequestWriter,
     request: Versioned,
     event: Registration,
     kind: str,
@@ -39,12 +39,12 @@ async def put(
     entries: Mapping[str, Entry[Any]],
     wrong: Callable[[], Iterable[Violation]],
 ) -> tuple[int, int]:
-    """Register or replace what the request's field `kind` holds: its version and sequence, or zeros for a
-    request that was to be checked only.
+    """Register or replace the resource in the request's field `kind`; return its version and sequence, or
+    zeros for a request that is only to be checked.
 
-    `wrong` is asked of a new request alone: what was accepted is not judged again. Raises: ApiError.
+    `wrong` yields violations; it is called for new requests only. Raises: ApiError.
     """
-    answer = writer.answered(request.request_id, (event,))
+    answer = writer.find_answer(request.request_id, (event,))
     if answer is None:
         refuse([*wrong(), *_envelope(request), *request_fields.event_size(kind, event.ByteSize())])
         _check_version(request, kind, name, entries[name].version if name in entries else 0)
@@ -63,4 +63,4 @@ def _check_version(request: Versioned, kind: str, name: str, version: int) -> No
     if request.HasField("expected_version"):
         refusal = version_mismatch(kind, name, request.expected_version, version)
         if refusal is not None:
-            raise refused(refusal)
+            raise refusal_error(refusal)

@@ -1,4 +1,4 @@
-"""How what is registered is removed: judged, refused while something uses it, written."""
+"""Remove a registered resource: validated, refused while it is used, appended."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TypeAlias
 from daggers.v1 import gateway_pb2
 
 from api_gateway.not_found import no_entry
-from api_gateway.state.writer import Writer, refused
+from api_gateway.state.writer import RequestWriter, refusal_error
 from api_gateway.validate import request_fields
 from api_gateway.validate.dagger_requests import refuse
 from fleet import Fleet
 from fleet.fold.answers import Code
 from fleet.fold.catalogue import REMOVALS, Removal
 
-Removing: TypeAlias = (
+RemovalRequest: TypeAlias = (
     gateway_pb2.DeleteClusterRequest
     | gateway_pb2.DeleteSchemaRequest
     | gateway_pb2.DeleteStreamRequest
@@ -27,12 +27,13 @@ Removing: TypeAlias = (
 )
 
 
-async def remove(writer: Writer, fleet: Fleet, request: Removing, event: Removal) -> int:
-    """Remove what an event names: its sequence; 0 of a request that was to be checked only.
+async def remove(writer: RequestWriter, fleet: Fleet, request: RemovalRequest, event: Removal) -> int:
+    """Remove the resource that an event names; return the sequence, 0 for a request that is only to be
+    checked.
 
     Raises: ApiError.
     """
-    answer = writer.answered(request.request_id, (event,))
+    answer = writer.find_answer(request.request_id, (event,))
     if answer is None:
         refuse(
             [
@@ -45,7 +46,7 @@ async def remove(writer: Writer, fleet: Fleet, request: Removing, event: Removal
             kind = REMOVALS[type(event)]
             raise no_entry(kind, event.name, fleet.catalogue.entries(kind))
         if refusal is not None:
-            raise refused(refusal)
+            raise refusal_error(refusal)
         if request.validate_only:
             return 0
         answer = await writer.write(event.name, event, request.request_id, path="name")

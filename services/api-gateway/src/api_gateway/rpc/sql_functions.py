@@ -1,4 +1,4 @@
-"""What a query may call, for whoever writes one."""
+"""List the functions that queries may call."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from daggersql.functions.signature import Function
 
 
 @cache
-def listed() -> gateway_pb2.ListFunctionsResponse:
-    """Every function of this version, by name."""
-    known = sorted(registry.callable_functions(), key=lambda function: function.name.lower())
-    return gateway_pb2.ListFunctionsResponse(functions=[_told(function) for function in known])
+def list_functions() -> gateway_pb2.ListFunctionsResponse:
+    """Build the list of all functions of this version, by name."""
+    functions = sorted(registry.callable_functions(), key=lambda function: function.name.lower())
+    return gateway_pb2.ListFunctionsResponse(functions=[_build_function(function) for function in functions])
 
 
-def _told(function: Function) -> gateway_pb2.SqlFunction:
-    told = gateway_pb2.SqlFunction(
+def _build_function(function: Function) -> gateway_pb2.SqlFunction:
+    message = gateway_pb2.SqlFunction(
         name=function.name,
         usage=usage(function),
         aggregate=function.aggregate,
         table=function.rows is not None,
     )
     if (doc := function.doc) is not None:
-        told.about = doc.about
+        message.about = doc.about
         for name, about in doc.parameters:
-            told.parameters.add(name=name, about=about)
+            message.parameters.add(name=name, about=about)
         for call, answer in doc.examples:
-            told.examples.add(call=call, answer=answer)
-    return told
+            message.examples.add(call=call, answer=answer)
+    return message

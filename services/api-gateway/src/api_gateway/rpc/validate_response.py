@@ -1,4 +1,4 @@
-"""What was found about a specification, as Validate answers it. Pure."""
+"""Build the response of Validate from a validation. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from daggers.v1 import gateway_pb2
 
-from api_gateway.validate.spec_check import Judged
+from api_gateway.validate.spec_check import SpecValidation
 from daggerspec import sinks
 from daggerspec.columns import to_proto
 from daggerspec.violation import Violation
@@ -20,14 +20,17 @@ _SEVERITIES: Final = {
 }
 
 
-def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.ValidateResponse:
-    """All of it: `more`, what is wrong beside the query, and what was found about the query."""
-    findings = [_finding(violation) for violation in (*more, *judged.others)]
+def build_response(validation: SpecValidation, more: Sequence[Violation]) -> gateway_pb2.ValidateResponse:
+    """Build the response: violations outside of the query, `more` of them first, and findings about the
+    query.
+    """
+    findings = [_finding(violation) for violation in (*more, *validation.others)]
     findings += [
-        _finding(judged.located(finding), _SEVERITIES[finding.severity]) for finding in judged.query.findings
+        _finding(validation.locate(finding), _SEVERITIES[finding.severity])
+        for finding in validation.query.findings
     ]
-    findings += [_finding(violation, gateway_pb2.SEVERITY_WARNING) for violation in judged.observed]
-    plan = judged.query.plan
+    findings += [_finding(violation, gateway_pb2.SEVERITY_WARNING) for violation in validation.observed]
+    plan = validation.query.plan
     answer = gateway_pb2.ValidateResponse(findings=findings)
     if plan is not None:
         answer.columns.extend(map(to_proto, plan.columns))
@@ -35,14 +38,14 @@ def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.Validat
         answer.window.kind = plan.window.kind
         answer.window.size.FromTimedelta(plan.window.size)
         answer.window.slide.FromTimedelta(plan.window.slide)
-    if plan is not None and not more and not judged.violations:
-        answer.ddl.extend(_ddl(judged, plan))
+    if plan is not None and not more and not validation.violations:
+        answer.ddl.extend(_ddl(validation, plan))
     return answer
 
 
-def _ddl(judged: Judged, plan: Plan) -> Iterator[gateway_pb2.SinkDdl]:
-    """What has to be made before its sinks can be written to."""
-    whole = [resolved.sink for resolved in judged.sinks]
+def _ddl(validation: SpecValidation, plan: Plan) -> Iterator[gateway_pb2.SinkDdl]:
+    """Yield the statements to run before the sinks can be written to."""
+    whole = [resolved.sink for resolved in validation.sinks]
     for name, sink in zip(sinks.called(whole), whole, strict=True):
         if statements := sinks.ddl(sink, plan):
             yield gateway_pb2.SinkDdl(sink=name, statements=statements)

@@ -1,9 +1,9 @@
-"""WatchEvents: every control record after a sequence, in order, without a gap, resumable.
+"""WatchEvents: all control records after a sequence, in order, without a gap, resumable.
 
-History comes from the log, with what the fold made of each record; what is new, from the fold's own reading
-of it. A watch that falls too far behind
-goes back to the log, so a slow watcher slows nobody down. A step that is neither a snapshot nor an event says
-only how far the watch is: it ends the snapshot, a watch `until_end`, and a watch that the gateway ends.
+History comes from the log, with the fold's verdicts; new records come from the fold's own reading of it. A
+watch that falls too far behind returns to the log, so a slow watcher delays nobody. A step that is neither a
+snapshot nor an event only tells the watch's position: it ends the snapshot, a watch `until_end`, and a watch
+that the gateway ends.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from daggers.v1 import gateway_pb2
 
-from api_gateway.rpc.past_records import Past
+from api_gateway.rpc.past_records import PastRecords
 from api_gateway.state.fold import Fold
-from api_gateway.state.verdicts import Verdict, judged
-from api_gateway.watch_limits import begin, damaged, draining, unavailable
+from api_gateway.state.verdicts import RecordVerdict, verdict_of
+from api_gateway.watch_limits import begin, damage_error, draining_error, unavailable_error
 from chassis.logging import note
 from eventlog import LogDamaged, LogUnavailable, Record
 from eventlog.fold import Subscription
@@ -29,17 +29,17 @@ from fleet.fold.phases import DELETED
 Response = gateway_pb2.WatchEventsResponse
 
 
-class _Judged(NamedTuple):
-    """A record, and what the fold says of it."""
+class _JudgedRecord(NamedTuple):
+    """A record with the fold's verdict."""
 
     record: Record
-    verdict: Verdict
+    verdict: RecordVerdict
 
 
 async def watch(
-    request: gateway_pb2.WatchEventsRequest, past: Past, follower: Follower[Applied], fold: Fold
+    request: gateway_pb2.WatchEventsRequest, past: PastRecords, follower: Follower[Applied], fold: Fold
 ) -> AsyncGenerator[Response, None]:
-    """The steps of one watch.
+    """Yield the steps of one watch.
 
     Raises: ApiError, UNAVAILABLE when the gateway drains or Kafka does not answer (resume elsewhere, later),
     OUT_OF_RANGE when the log ends before `since_sequence`, FAILED_PRECONDITION when it is damaged.
@@ -49,10 +49,10 @@ async def watch(
     end = await begin("name", name, since, past.end, follower)
     if since is None:
         since = follower.sequence
-        for shown in _snapshot(fold.fleet, name):
-            yield shown
+        for response in _snapshot(fold.fleet, name):
+            yield response
         yield Response(sequence=since)
-    position = said = since
+    position = sent = since
     until = end if request.until_end else None
     if until is None:
         records = _records(past, follower, fold, since)
@@ -62,24 +62,24 @@ async def watch(
         async for step in records:
             position = step.record.sequence
             if name in ("", about(step.record)):
-                said = position
+                sent = position
                 yield _event(step)
     note(sequence=position)
     if until is not None and position >= until:
-        if said != position:
+        if sent != position:
             yield Response(sequence=position)
         return
     yield Response(sequence=position)
-    raise draining(position)
+    raise draining_error(position)
 
 
 async def _records(
-    past: Past, follower: Follower[Applied], fold: Fold, since: int
-) -> AsyncGenerator[_Judged, None]:
-    """Every record behind `since`, until the gateway drains."""
+    past: PastRecords, follower: Follower[Applied], fold: Fold, since: int
+) -> AsyncGenerator[_JudgedRecord, None]:
+    """Yield all records behind `since` until the gateway drains."""
     position = since
     while not follower.draining:
-        # Subscribed first, so that nothing falls between what the log says now and what comes.
+        # subscribe before reading history, so that no record is missed in between
         subscription = follower.subscribe()
         try:
             behind = _history(past, follower, fold, position, up_to=follower.sequence)
@@ -96,8 +96,8 @@ async def _records(
 
 
 async def _history(
-    past: Past, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
-) -> AsyncGenerator[_Judged, None]:
+    past: PastRecords, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
+) -> AsyncGenerator[_JudgedRecord, None]:
     position = since
     try:
         async with aclosing(past.records(since, up_to)) as records:
@@ -105,22 +105,24 @@ async def _history(
                 if follower.draining:
                     return
                 position = record.sequence
-                yield _Judged(record, fold.verdict(position))
+                yield _JudgedRecord(record, fold.verdict(position))
     except LogUnavailable as error:
-        raise unavailable(error, position) from error
+        raise unavailable_error(error, position) from error
     except LogDamaged as error:
-        raise damaged(str(error), position) from error
+        raise damage_error(str(error), position) from error
 
 
-async def _news(follower: Follower[Applied], subscription: Subscription[Applied]) -> AsyncIterator[_Judged]:
-    """What the fold takes from now on. Ends with a drain, and when the watch fell too far behind."""
+async def _news(
+    follower: Follower[Applied], subscription: Subscription[Applied]
+) -> AsyncIterator[_JudgedRecord]:
+    """Yield new records of the fold. Ends with a drain, and when the watch falls too far behind."""
     while True:
         await follower.until(lambda: bool(subscription.steps or follower.draining or follower.damage))
         while subscription.steps:
             step = subscription.steps.popleft()
-            yield _Judged(step.record, judged(step.applied))
+            yield _JudgedRecord(step.record, verdict_of(step.applied))
         if follower.damage:
-            raise damaged(follower.damage, follower.sequence)
+            raise damage_error(follower.damage, follower.sequence)
         if follower.draining or subscription.overflowed:
             return
 
@@ -133,7 +135,7 @@ def _snapshot(fleet: Fleet, name: str) -> list[Response]:
     ]
 
 
-def _event(step: _Judged) -> Response:
+def _event(step: _JudgedRecord) -> Response:
     record = step.record
     event = gateway_pb2.Event(
         sequence=record.sequence,
@@ -145,7 +147,7 @@ def _event(step: _Judged) -> Response:
         version=step.verdict.version,
     )
     event.time.FromDatetime(record.time)
-    # The bytes as they stand in the log: also those of a type this gateway does not know.
+    # the bytes as they stand in the log, also those of types that this gateway does not know
     event.data.type_url = f"type.googleapis.com/{record.type}"
     event.data.value = record.value
     return Response(event=event, sequence=record.sequence)

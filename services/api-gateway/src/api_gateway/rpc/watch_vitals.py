@@ -1,8 +1,8 @@
-"""WatchVitals: what daggers do now, all of them or one; at first as it is, and then what has changed.
+"""WatchVitals: the vitals of all daggers or one: first as they are, then their changes.
 
-A step says how things are, so nobody needs one that was missed. It is worked out once for everybody who
-watches: at once for what the log brings, every second for what is heard. Who is slow is told of several steps
-in one; who begins anew misses no more than what is over.
+A step contains states, not differences, so nobody needs one that was missed. It is computed once for all
+watches: at once for changes of the log, every second for heartbeats. A slow watcher gets several steps merged
+into one; one that begins again misses only intermediate states.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from daggers.v1 import gateway_pb2, vitals_pb2
 from api_gateway.not_found import no_dagger
 from api_gateway.rpc.paging import fitting
 from api_gateway.state.fold import Fold
-from api_gateway.state.heartbeat_cache import Heard
-from api_gateway.watch_limits import damaged, shuts_down
+from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.watch_limits import damage_error, shutdown_error
 from chassis.errors import invalid
 from daggerspec import fields
 from eventlog.follower import Follower
@@ -30,73 +30,73 @@ from fleet.health.watch import Watch
 Response = gateway_pb2.WatchVitalsResponse
 
 GATHER_S: Final = 0.1
-"""Steps are so far apart at least: of one change come several records, and all who watch are told of each."""
+"""Least time between steps, in seconds: a change often comes as several records."""
 HEAR_S: Final = 1.0
-"""What is heard is looked at so often."""
+"""Interval in which heartbeats are read, in seconds."""
 LOOK_S: Final = 5.0
-"""A dagger that nothing is heard of is looked at so often: silence changes what there is to say."""
+"""Interval in which a silent dagger is examined, in seconds: silence changes its vitals, too."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What has changed since the step before. Pure."""
+    """Changes since the step before. Pure."""
 
     sequence: int
-    """The state that it is of."""
+    """Sequence of the state."""
     vitals: Mapping[str, vitals_pb2.Vitals]
-    """By name."""
+    """Changed vitals by name."""
     changed: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is any change."""
         return bool(self.vitals or self.changed or self.gone)
 
     def behind(self, before: Step) -> Step:
-        """Both steps as one: for whoever was told of neither."""
-        kept = {name: vitals for name, vitals in before.vitals.items() if name not in self.gone}
+        """Merge this step with the one before it, for a watcher that got neither."""
+        older = {name: vitals for name, vitals in before.vitals.items() if name not in self.gone}
         return Step(
             self.sequence,
-            {**kept, **self.vitals},
+            {**older, **self.vitals},
             before.changed - self.gone | self.changed,
             before.gone - self.changed | self.gone,
         )
 
     def of(self, name: str) -> Step:
-        """What it says of one dagger."""
+        """Return the step's part about one dagger."""
         one = {name}
         vitals = {name: self.vitals[name]} if name in self.vitals else {}
         return Step(self.sequence, vitals, self.changed & one, self.gone & one)
 
     @cached_property
     def answers(self) -> list[Response]:
-        """The step as it is told, at least one answer: the same ones to everybody."""
-        told = [vitals for _, vitals in sorted(self.vitals.items())]
-        page = fitting(told)
+        """Build the step's responses, at least one; all watches share them."""
+        pending = [vitals for _, vitals in sorted(self.vitals.items())]
+        page = fitting(pending)
         answers = [
             Response(
                 vitals=page, gone=sorted(self.gone), changed=sorted(self.changed), sequence=self.sequence
             )
         ]
-        while told := told[len(page) :]:
-            page = fitting(told)
+        while pending := pending[len(page) :]:
+            page = fitting(pending)
             answers.append(Response(vitals=page, sequence=self.sequence))
         return answers
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """One look at a dagger."""
+class _Examination:
+    """The state of a dagger at its last examination."""
 
     dagger: Dagger
     watch: Watch
     time: float
-    told: vitals_pb2.Vitals
+    vitals: vitals_pb2.Vitals
 
 
 @dataclass(eq=False, slots=True)
 class _Watcher:
-    """One watch: of which dagger (empty: of all), and what it was not told of yet."""
+    """One watch: the dagger that it follows (empty: all), and the step to send next."""
 
     name: str
     due: Step | None = None
@@ -105,15 +105,15 @@ class _Watcher:
 class Vitals:
     """The steps of all watches of a gateway. For one event loop."""
 
-    def __init__(self, heard: Heard, follower: Follower[Applied], fold: Fold) -> None:
-        self._heard, self._follower, self._fold = heard, follower, fold
-        self._looks: dict[str, _Look] = {}
+    def __init__(self, heartbeats: HeartbeatCache, follower: Follower[Applied], fold: Fold) -> None:
+        self._heartbeats, self._follower, self._fold = heartbeats, follower, fold
+        self._examinations: dict[str, _Examination] = {}
         self._watchers: set[_Watcher] = set()
         self._sequence = -1
         self._stepped = self._listened = float("-inf")
 
     async def run(self) -> None:
-        """Step for ever, while anybody watches."""
+        """Step until cancelled, while anybody watches."""
         clock = asyncio.get_running_loop().time
         while True:
             await self._follower.until(lambda: bool(self._watchers))
@@ -124,7 +124,7 @@ class Vitals:
             self._step(clock())
 
     async def watch(self, request: gateway_pb2.WatchVitalsRequest) -> AsyncGenerator[Response, None]:
-        """The steps of one watch. They are other watches', too: nobody may change them.
+        """Yield the steps of one watch. Other watches share them: callers must not change them.
 
         Raises: ApiError, NOT_FOUND when the dagger is not there, UNAVAILABLE when the gateway drains,
         FAILED_PRECONDITION when the log is damaged.
@@ -146,15 +146,17 @@ class Vitals:
                 await follower.until(
                     lambda: bool(watcher.due is not None or follower.draining or follower.damage)
                 )
-        raise damaged(follower.damage, follower.sequence) if follower.damage else shuts_down()
+        raise damage_error(follower.damage, follower.sequence) if follower.damage else shutdown_error()
 
     @contextmanager
     def _watching(self, name: str) -> Iterator[_Watcher]:
-        """A watcher of what is, and of each step from now on."""
+        """Register a watcher, which first gets the present state, then each step."""
         if not self._watchers:
-            self._looks.clear()  # nobody has looked for as long as nobody watched
+            self._examinations.clear()  # examinations from before the last watch ended are outdated
         self._step(asyncio.get_running_loop().time())
-        all_ = Step(self._sequence, {name: look.told for name, look in self._looks.items()})
+        all_ = Step(
+            self._sequence, {name: examination.vitals for name, examination in self._examinations.items()}
+        )
         watcher = _Watcher(name, all_.of(name) if name else all_)
         self._watchers.add(watcher)
         self._follower.wake()
@@ -164,40 +166,40 @@ class Vitals:
             self._watchers.discard(watcher)
 
     def _step(self, now: float) -> None:
-        """Look at every dagger that has changed, once in a while at all, and tell those who watch."""
+        """Examine changed daggers, from time to time all, and hand the changes to the watchers."""
         listens = now - self._listened >= HEAR_S
         self._stepped = now
         if listens:
             self._listened = now
-        step = self._looked(now, listens=listens)
+        step = self._examine(now, listens=listens)
         self._sequence = step.sequence
         for watcher in self._watchers if step else ():
-            told = step.of(watcher.name) if watcher.name else step
-            if told:
-                watcher.due = told if watcher.due is None else told.behind(watcher.due)
+            news = step.of(watcher.name) if watcher.name else step
+            if news:
+                watcher.due = news if watcher.due is None else news.behind(watcher.due)
         if step:
             self._follower.wake()
 
-    def _looked(self, now: float, *, listens: bool) -> Step:
-        """What has changed; brings the looks up to date. `listens`: also at what was heard."""
-        fleet, looks = self._fold.fleet, self._looks
+    def _examine(self, now: float, *, listens: bool) -> Step:
+        """Examine daggers and return the changes. `listens`: read heartbeats, too."""
+        fleet, examinations = self._fold.fleet, self._examinations
         living = {name: dagger for name in fleet.daggers if (dagger := fleet.living(name)) is not None}
-        gone = looks.keys() - living.keys()
+        gone = examinations.keys() - living.keys()
         for name in gone:
-            del looks[name]
-        changed, told = set(), {}
+            del examinations[name]
+        changed, new_vitals = set(), {}
         for name, dagger in living.items():
-            before = looks.get(name)
+            before = examinations.get(name)
             same = before is not None and before.dagger is dagger
             if not same:
                 changed.add(name)
             elif not listens:
                 continue
-            watched = self._heard.watch_of(dagger)
+            watched = self._heartbeats.watch_of(dagger)
             if before is not None and same and before.watch is watched and now - before.time < LOOK_S:
                 continue
-            vitals = self._heard.vitals(dagger)
-            looks[name] = _Look(dagger, watched, now, vitals)
-            if before is None or before.told != vitals:
-                told[name] = vitals
-        return Step(fleet.sequence, told, frozenset(changed), frozenset(gone))
+            vitals = self._heartbeats.vitals(dagger)
+            examinations[name] = _Examination(dagger, watched, now, vitals)
+            if before is None or before.vitals != vitals:
+                new_vitals[name] = vitals
+        return Step(fleet.sequence, new_vitals, frozenset(changed), frozenset(gone))

@@ -1,1 +1,3 @@
-"""Holds what the log says: the fold, the tables behind it, heartbeats; reads wait for it, writes append."""
+"""State of the control log: the fold, its tables, heartbeats; reads wait for a sequence, writes append
+requests.
+"""

@@ -1,6 +1,6 @@
-"""One database of a gateway: its engine, one moment to read as of, one writer at a time.
+"""One database of a gateway: its engine, consistent reads, one writer at a time.
 
-Everything in it can be made anew from Kafka. Calls block: run them in a thread.
+Everything in it can be rebuilt from Kafka. Calls block: run them in a thread.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _FILE: Final = "sqlite:///"
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def _address(url: str) -> URL:
-    """What SQLAlchemy is told. A file is called as it is called: a URL would end at ?, and %41 be an A."""
+def _sqlalchemy_url(url: str) -> URL:
+    """Build the URL for SQLAlchemy. A file's name is taken as it is: in a URL it would end at ?, and %41 be
+    an A.
+    """
     if url.startswith(_FILE):
         return URL.create("sqlite", database=url.removeprefix(_FILE))
     return make_url(url.replace("postgresql://", "postgresql+psycopg://", 1))
@@ -34,38 +36,38 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.damaged = False
-        """Whether its file turned out to be none that SQLite can read."""
-        self.engine = create_engine(_address(url), pool_pre_ping=True)
+        """Whether its file proved to be none that SQLite can read."""
+        self.engine = create_engine(_sqlalchemy_url(url), pool_pre_ping=True)
         self._reading, self._writing = self.engine, self.engine
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _tune_sqlite)
             event.listen(self.engine, "begin", _begin)
-            event.listen(self.engine, "handle_error", self._look)
+            event.listen(self.engine, "handle_error", self._detect_damage)
             self._writing = self.engine.execution_options(writes=True)
         else:
             self._reading = self.engine.execution_options(isolation_level="REPEATABLE READ")
 
     @property
     def place(self) -> str:
-        """Its URL, without a password."""
+        """Return its URL without the password."""
         return self.engine.url.render_as_string(hide_password=True)
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Everything read in the block is of one moment."""
+        """Open a session whose reads all see one snapshot of the database."""
         with Session(self._reading) as session:
             yield session
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One transaction, committed at the end of the block; other writers wait for it."""
+        """Open a transaction that commits at the end of the block; other writers wait for it."""
         with self._writing.begin() as connection:
             yield connection
 
     def create(self, tables: list[Any], *, anew: bool) -> None:
-        """Create the tables that are missing; drop them before when they are wanted `anew`.
+        """Create missing tables; with `anew` drop existing ones before.
 
-        A file that SQLite cannot read is removed: nothing in it is the truth.
+        A file that SQLite cannot read is removed, since its content can be rebuilt.
         """
         if self.damaged:
             self._remove()
@@ -78,7 +80,7 @@ class Database:
             self._create(tables, anew=anew)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         self.engine.dispose()
 
     def _create(self, tables: list[Any], *, anew: bool) -> None:
@@ -86,7 +88,7 @@ class Database:
             SQLModel.metadata.drop_all(self._writing, tables)
         SQLModel.metadata.create_all(self._writing, tables)
 
-    def _look(self, context: ExceptionContext) -> None:
+    def _detect_damage(self, context: ExceptionContext) -> None:
         code = getattr(context.original_exception, "sqlite_errorcode", 0)
         self.damaged = self.damaged or code & 0xFF in _DAMAGED
 
@@ -98,13 +100,16 @@ class Database:
 
 
 def _tune_sqlite(connection: Any, _: Any) -> None:
-    """Readers do not wait for the writer. A power cut may cost the last transactions, and nothing else."""
+    """Set SQLite up so that readers do not wait for the writer, and a power cut costs the last transactions
+    at most.
+    """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.isolation_level = None  # sqlite3 would begin at the first write; a read needs one snapshot too
+    # sqlite3 begins transactions at the first write only, and reads need a snapshot, too
+    connection.isolation_level = None
 
 
 def _begin(connection: Connection) -> None:
-    # A writer that has read first would fail when another wrote meanwhile.
+    # IMMEDIATE: a writer that reads first would fail where another has written meanwhile
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,6 +1,6 @@
-"""What this gateway has heard of drivers: a watch for each dagger, from the tail of the heartbeats topic.
+"""Cache what heartbeats say of drivers: a watch for each dagger, from the tail of the heartbeats topic.
 
-It is in memory alone, and no larger than the fleet: a gateway that starts hears the last minutes again.
+It is only in memory, and no larger than the fleet: a gateway that starts reads the last minutes again.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ from fleet.health.degradation import SHOWN
 from fleet.health.watch import Hearing, Watch
 
 _AGAIN_S: Final = 1.0
-_ADDED_UP: Final = timedelta(seconds=1)
+_QUOTA_CACHE_TIME: Final = timedelta(seconds=1)
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Heard:
-    """The drivers of a fleet, as they are heard. For one event loop."""
+class HeartbeatCache:
+    """The drivers of a fleet by their heartbeats. For one event loop."""
 
     def __init__(self, heartbeats: Tail, fold: Fold, clock: Callable[[], datetime] = _utc_now) -> None:
         self._heartbeats, self._fold, self._now = heartbeats, fold, clock
         self._watches: dict[str, tuple[int, Watch]] = {}
         self._hearing = Hearing(gap=SHOWN.silence)
-        self._quotas: dict[str, tuple[datetime, Sequence[Told]]] = {}
+        self._quota_cache: dict[str, tuple[datetime, Sequence[Told]]] = {}
         self._hosts: dict[str, datetime] = {}
         self._leader: tuple[datetime, telemetry_pb2.SchedulerBeat] | None = None
 
     async def run(self) -> None:
-        """Hear for ever, once the fold knows the daggers there are."""
+        """Follow the topic until cancelled, and reconnect after errors. Start it once the fold knows the
+        daggers.
+        """
         since, lost = self._now() - watch.RECALL, False
         while True:
             try:
@@ -53,69 +55,72 @@ class Heard:
                         since, lost = self._now(), False
                         self.take(arrival)
             except LogUnavailable as error:
-                if not lost:  # once for each outage
+                if not lost:  # log once per outage
                     logger().warning("heartbeats.follow_failed", detail=str(error))
                 lost = True
             await asyncio.sleep(_AGAIN_S)
 
     def take(self, arrival: Arrival) -> None:
-        """Take in a record of the topic; what cannot be read says only that somebody is heard."""
+        """Apply a record of the topic; an unreadable one only proves that the topic is read."""
         now, record = self._now(), arrival.record
         time = min(record.time, now) if arrival.past else now
         self._hearing = self._hearing.recalls(time) if arrival.past else self._hearing.hears(now)
         if isinstance(record.message, telemetry_pb2.Heartbeat):
-            self._hear_host(record.message.host, time)
+            self._note_host(record.message.host, time)
             dagger = self._fold.fleet.living(record.message.dagger)
             if dagger is not None and record.message.generation > dagger.create_sequence:
-                self._keep(dagger, watch.hear(self._begun(dagger, time), record.message, time))
+                self._store_watch(dagger, watch.hear(self._find_watch(dagger, time), record.message, time))
 
         elif isinstance(record.message, telemetry_pb2.SchedulerBeat):
             claim = self._fold.fleet.claims.get(record.message.epoch)
-            self._hear_host(claim.host if claim is not None else "", time)
+            self._note_host(claim.host if claim is not None else "", time)
             before = self._leader
-            if before is None or record.message.epoch >= before[1].epoch:  # else it was replaced
+            # a smaller epoch is a leader that was replaced
+            if before is None or record.message.epoch >= before[1].epoch:
                 self._leader = time, record.message
 
     def host_heard(self, host: str) -> datetime | None:
         """Return when a driver of a host, or the leader there, was heard last; None: not lately."""
         return self._hosts.get(host)
 
-    def _hear_host(self, host: str, time: datetime) -> None:
-        """Somebody on a host is heard; hosts that the log does not have are none."""
+    def _note_host(self, host: str, time: datetime) -> None:
+        """Note that a host is alive; ignore hosts that the log does not have."""
         fleet = self._fold.fleet
         if host in fleet.hosts or host in fleet.standings:
             self._hosts[host] = max(time, self._hosts.get(host, time))
 
     def room(self) -> int | None:
-        """How many more drivers of the usual size have room; None where no leader has said it lately."""
+        """Return how many more drivers of the usual size have room; None where no leader has reported it
+        lately.
+        """
         if self._leader is None or self._now() - self._leader[0] >= SHOWN.silence:
             return None
         beat = self._leader[1]
         return beat.room if beat.HasField("room") else None
 
     def watch_of(self, dagger: Dagger) -> Watch:
-        """What was heard of the newest launch of a dagger; the same until something is."""
-        watched = self._begun(dagger, min(dagger.phase_time, self._now()))
+        """Return the watch of a dagger's newest launch; it is stable until a heartbeat changes it."""
+        watched = self._find_watch(dagger, min(dagger.phase_time, self._now()))
         launched = watch.launch(watched, dagger.generation, min(dagger.phase_time, self._now()))
-        self._keep(dagger, launched)
+        self._store_watch(dagger, launched)
         return launched
 
     def vitals(self, dagger: Dagger) -> vitals_pb2.Vitals:
-        """What a dagger does now."""
+        """Return the vitals of a dagger: its state, rates and warnings now."""
         now = self._now()
-        told = vitals.to_proto(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
-        told.warnings.extend(
-            warning.to_proto(dagger.name) for warning in self._of_its_team(dagger.spec.team, now)
+        answer = vitals.to_proto(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
+        answer.warnings.extend(
+            warning.to_proto(dagger.name) for warning in self._quota_warnings(dagger.spec.team, now)
         )
-        return told
+        return answer
 
     def cost(self, dagger: Dagger) -> gateway_pb2.DaggerCost:
-        """What a dagger costs."""
+        """Return the cost of a dagger."""
         now = self._now()
         return vitals.cost(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
 
     def costs(self, team: str) -> list[gateway_pb2.DaggerCost]:
-        """What each dagger of a team costs."""
+        """Return the cost of each dagger of a team."""
         now = self._now()
         hearing = self._hearing.begin(now)
         return [
@@ -124,7 +129,7 @@ class Heard:
         ]
 
     def uses(self, team: str) -> dict[str, float]:
-        """What a team uses of its quotas."""
+        """Return a team's use of its quotas, by quota."""
         now = self._now()
         hearing = self._hearing.begin(now)
 
@@ -134,31 +139,34 @@ class Heard:
 
         return quotas.uses(self._fold.fleet.daggers, team, rates)
 
-    def _of_its_team(self, team: str, now: datetime) -> Sequence[Told]:
-        """The quotas of a team that are exceeded; added up at most once in a while, whoever asks."""
+    def _quota_warnings(self, team: str, now: datetime) -> Sequence[Told]:
+        """Return warnings for the exceeded quotas of a team, computed at most once in `_QUOTA_CACHE_TIME` for
+        all callers.
+        """
         catalogue = self._fold.fleet.catalogue
         if not quotas.warns(catalogue, team):
-            self._quotas.pop(team, None)
+            self._quota_cache.pop(team, None)
             return ()
-        until, before = self._quotas.get(team, (now, ()))
+        until, before = self._quota_cache.get(team, (now, ()))
         if now < until:
             return before
         since = {warning.text: warning.since for warning in before}
-        told = [
+        warnings = [
             Told(quotas.TEAM_QUOTA, text, since.get(text, now), advice.of_team(team))
             for text in quotas.warned(catalogue, team, self.uses(team))
         ]
-        self._quotas[team] = now + _ADDED_UP, told
-        return told
+        self._quota_cache[team] = now + _QUOTA_CACHE_TIME, warnings
+        return warnings
 
-    def _begun(self, dagger: Dagger, since: datetime) -> Watch:
+    def _find_watch(self, dagger: Dagger, since: datetime) -> Watch:
         life, watched = self._watches.get(dagger.name, (-1, None))
         if watched is None or life != dagger.create_sequence:
             return watch.begin(since, dagger.generation)
         return watched
 
-    def _keep(self, dagger: Dagger, watched: Watch) -> None:
-        if dagger.name not in self._watches:  # names come as others go
+    def _store_watch(self, dagger: Dagger, watched: Watch) -> None:
+        # a new name: drop those of deleted daggers, so the cache stays as small as the fleet
+        if dagger.name not in self._watches:
             fleet = self._fold.fleet
             for name in [name for name in self._watches if fleet.living(name) is None]:
                 del self._watches[name]

@@ -1,8 +1,9 @@
-"""The read side: tables that follow the control topic, with the applied sequence in the same transaction.
+"""Tables that follow the control topic, with the applied sequence written in the same transaction.
 
-They are the snapshot that a start folds on from, and the list of daggers. A projection is never the truth:
-it is dropped and made anew from the log when other code made it, or when it does not fit the log. Gateways
+They serve as the snapshot from which a start continues, and as the list of daggers. A projection can always
+be rebuilt from the log: it is dropped where other code wrote it, or where it does not fit the log. Gateways
 may share one database; one that is behind does not overwrite one that is ahead.
+
 Calls block: run them in a thread.
 """
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 
 class Projection:
-    """The tables behind one database URL; made ready by `prepare`.
+    """The tables behind one database URL, which `prepare` creates.
 
     Raises, from every method: sqlalchemy.exc.SQLAlchemyError when the database does not answer.
     """
@@ -43,13 +44,13 @@ class Projection:
 
     @property
     def place(self) -> str:
-        """The database's URL, without a password."""
+        """Return the database's URL without the password."""
         return self.database.place
 
     def snapshot(self) -> Snapshot | None:
-        """What the tables hold of the fold's state; None when there are none yet. Before `prepare`.
+        """Read the saved state of the fold; None where there are no tables yet. Call it before `prepare`.
 
-        Raises: Unusable when it is not to be read: made by other code, or damaged.
+        Raises: Unusable where other code wrote it, or it is damaged.
         """
         try:
             if not inspect(self.database.engine).has_table("projection"):
@@ -65,8 +66,10 @@ class Projection:
             raise Unusable(f"its tables cannot be read ({type(error).__name__})") from error
 
     def prepare(self, *, anew: bool = False) -> LogPosition:
-        """Create the tables, `anew` or if other code made them; answers which log they held, and how far."""
-        applied, shape = self._found()
+        """Create the tables, `anew` or where other code made them. Return the position that
+        they had reached.
+        """
+        applied, shape = self._read_position()
         anew = anew or shape != self._shape
         self.database.create(self._tables, anew=anew)
         if anew:
@@ -77,20 +80,20 @@ class Projection:
     def write(self, change: Change, *, before: int) -> bool:
         """Bring the tables from the sequence `before` to that of the change.
 
-        False when the tables are behind `before`, or made by other code, so that everything must be written.
-        Tables that are ahead of the change, because another gateway keeps them, are left as they are.
+        Returns False where the tables are behind `before`, or written by other code, so that everything must
+        be written. Tables ahead of the change, which another gateway keeps, are left as they are.
         """
         applied, everything = change.applied, change.snapshot.everything
         with self.database.writing() as connection:
-            held = connection.execute(
+            row_before = connection.execute(
                 select(ProjectionRow.applied, ProjectionRow.checksum, ProjectionRow.shape).with_for_update()
             ).one_or_none()
-            sequence, checksum, shape = held or (-1, snapshots.NONE, self._shape)
+            sequence, checksum, shape = row_before or (-1, snapshots.NONE, self._shape)
             if shape == self._shape and sequence > applied.sequence:
                 return True
             if (sequence < before or shape != self._shape) and not everything:
                 return False
-            # Rows are replaced by their names, or all of them: the same on every database.
+            # delete and insert, no upsert: it works alike on every database
             if everything:
                 connection.execute(delete(DaggerRow))
             else:
@@ -105,17 +108,17 @@ class Projection:
                 "history": applied.history,
                 "anchors": anchors,
                 "checksum": checksum,
-                "seal": snapshots.sealed(applied.sequence, applied.history, anchors, checksum),
+                "seal": snapshots.compute_seal(applied.sequence, applied.history, anchors, checksum),
                 "shape": self._shape,
             }
-            connection.execute((insert if held is None else update)(ProjectionRow).values(position))
+            connection.execute((insert if row_before is None else update)(ProjectionRow).values(position))
         return True
 
     def daggers(
         self, conditions: Sequence[Any], *, after: str, limit: int
     ) -> tuple[list[gateway_pb2.Dagger], int, int]:
-        """Daggers by name, at most `limit`, whose name is behind `after`; how many there are wherever they
-        begin; and the sequence this is of.
+        """Return up to `limit` daggers whose names follow `after`, the number of all that match, and the
+        sequence that both are of.
         """
         query = select(DaggerRow).where(col(DaggerRow.name) > after, *conditions)
         number = select(func.count()).select_from(DaggerRow).where(*conditions)
@@ -128,33 +131,33 @@ class Projection:
         return [gateway_pb2.Dagger.FromString(row.data) for row in rows], total, sequence
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the database's connections."""
         self.database.close()
 
-    def _found(self) -> tuple[LogPosition, str]:
+    def _read_position(self) -> tuple[LogPosition, str]:
         columns = ProjectionRow.applied, ProjectionRow.history, ProjectionRow.shape
         try:
             with self.database.reading() as session:
                 row = session.exec(select(*columns)).one_or_none()
         except SQLAlchemyError:
-            return LogPosition(), ""  # no such table yet, or one of another time
+            return LogPosition(), ""  # no table yet, or one of an earlier version
         return (LogPosition(), "") if row is None else (LogPosition(row[0], row[1]), row[2])
 
     @cached_property
     def _shape(self) -> str:
-        digest = hashlib.sha256(snapshots.code())
+        digest = hashlib.sha256(snapshots.code_digest())
         for table in self._tables:
             digest.update(str(CreateTable(table).compile(dialect=self.database.engine.dialect)).encode())
         return digest.hexdigest()[:32]
 
     def _read(self, query: Callable[[Session], T]) -> tuple[T, int]:
-        """Both parts as of one moment."""
+        """Run a query, and return its result with the sequence of the same moment."""
         with self.database.reading() as session:
             applied = session.exec(select(ProjectionRow.applied)).one_or_none()
             return query(session), -1 if applied is None else applied
 
 
 def _remove(connection: Connection, names: Sequence[str]) -> None:
-    """Remove daggers."""
+    """Delete daggers by name."""
     for part in chunks(names):
         connection.execute(delete(DaggerRow).where(col(DaggerRow.name).in_(part)))

@@ -1,4 +1,4 @@
-"""Keeps the projection behind the fold by one transaction, and knows how far it is."""
+"""Write the fold's changes to the projection, one transaction at a time."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.state.fold import Fold
 from api_gateway.state.projection import Projection
-from api_gateway.state.rows import change
+from api_gateway.state.rows import build_change
 from chassis.logging import logger
 from eventlog.follower import Follower
 from fleet import Applied
 from fleet.snapshot.entries import ChangeSet
 
 _RETRY_S: Final = 1.0
-# Records gather for one transaction while nobody waits to read them: a transaction costs as much as a hundred
-# of its rows. So many are enough: making their rows holds up the calls, for some milliseconds.
+# Changes gather for one transaction while no call waits to read them: a transaction costs as much as
+# a hundred rows. Beyond _ENOUGH records building the rows would delay calls by some milliseconds.
 _ENOUGH: Final = 200
 _GATHER_S: Final = 0.5
 
 
 class Projector:
-    """Writes what is folded; wakes those who wait to read it."""
+    """Writes changes of the fold, and wakes the calls that wait to read them."""
 
     def __init__(
         self, follower: Follower[Applied], fold: Fold, projection: Projection, *, applied: int
     ) -> None:
         self.sequence = applied
-        """What the tables hold."""
+        """Sequence of the log that the tables hold."""
         self.failure = ""
         """Why the tables do not follow at the moment; empty while they do."""
         self._follower = follower
@@ -41,23 +41,25 @@ class Projector:
         self._finishing = False
 
     async def run(self, *, since: int) -> None:
-        """Project until `finish`, from when the fold reaches `since`: until then it is behind the tables."""
+        """Write until `finish`. Waits first for the fold to reach `since`, since a restored fold may be
+        behind the tables.
+        """
         await self._until_news(since - 1)
         written, changes = -1, self._fold.take_changes()
         while True:
             fleet = self._fold.fleet
-            rows = change(self._fold, changes)
+            rows = build_change(self._fold, changes)
             try:
-                if self.failure:  # the tables may be gone
+                if self.failure:  # another gateway, or a person, may have dropped the tables
                     await asyncio.to_thread(self._projection.prepare)
-                kept = await asyncio.to_thread(self._projection.write, rows, before=written)
+                is_written = await asyncio.to_thread(self._projection.write, rows, before=written)
             except SQLAlchemyError as error:
-                kept = False
+                is_written = False
                 self._report(f"the gateway's database does not answer ({type(error).__name__})")
                 if self._finishing:
                     return
                 await asyncio.sleep(_RETRY_S)
-            if not kept:  # what the database has of it is not known: everything anew
+            if not is_written:  # the database's content is unknown now: write everything
                 self._fold.take_changes()
                 changes = ChangeSet()
                 continue
@@ -70,7 +72,7 @@ class Projector:
             changes = self._fold.take_changes()
 
     def finish(self) -> None:
-        """Write what is folded already, and end `run`."""
+        """Let `run` write what is folded already, and return."""
         self._finishing = True
         self._follower.wake()
 
@@ -85,16 +87,16 @@ class Projector:
                 )
         self._wanted = False
 
-    async def reached(self, sequence: int) -> None:
-        """Wait until the tables hold `sequence`, or do not follow at all."""
+    async def wait_for(self, sequence: int) -> None:
+        """Wait until the tables hold `sequence`, or have failed."""
         while self.sequence < sequence and not self.failure:
             if not self._wanted:
                 self._wanted = True
                 self._follower.wake()
-            await self.moved()
+            await self.wait_for_write()
 
-    async def moved(self) -> None:
-        """Wait for the next write, done or failed."""
+    async def wait_for_write(self) -> None:
+        """Wait for the next write, successful or failed."""
         await self._moved.wait()
 
     def _report(self, failure: str) -> None:

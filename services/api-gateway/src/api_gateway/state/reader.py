@@ -1,7 +1,7 @@
-"""Reads: wait until the state is where the caller needs it, then ask for it.
+"""Read the state once it has reached the sequence that the caller needs.
 
-What is registered is read from the fold, which has it in memory; lists of daggers, and what was set aside,
-from the database, in a thread.
+Registered resources are read from the fold in memory; lists of daggers, and quarantined records, from the
+database in a thread.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from eventlog.follower import Follower
 from fleet import Applied, Fleet
 
 DEGRADED: Final = "x-daggers-degraded"
-"""Trailing metadata of an answer that may be behind the truth: why."""
+"""Key of trailing metadata with the reason why a response may be outdated."""
 _RETRY: Final = timedelta(seconds=1)
 _MARGIN_S: Final = 0.05
 T = TypeVar("T")
 
 
-def say_degraded(context: Context, why: str) -> None:
-    """Say beside an answer why it may be behind the truth; nothing when `why` is empty."""
+def set_degraded(context: Context, why: str) -> None:
+    """Add the reason why a response may be outdated to its metadata; nothing where `why` is empty."""
     if why:
         extra = ((DEGRADED, why.encode("ascii", "replace").decode()),)
         context.set_trailing_metadata((*(context.trailing_metadata() or ()), *extra))
 
 
-class Reader:
-    """Asks the fold or the projection, never a state older than what this gateway has answered before."""
+class StateReader:
+    """Reads the fold or the projection, never at a state older than an earlier response of this gateway."""
 
     def __init__(
         self,
@@ -47,45 +47,47 @@ class Reader:
         projector: Projector,
         away: Callable[[], str] = lambda: "",
     ) -> None:
-        """`away`: why nothing new can be known of the log now; empty when it is followed."""
+        """Remember the sources. `away`: why the log cannot be followed now; empty while it is."""
         self._away = away
         self._follower = follower
         self._fold = fold
         self._projector = projector
 
     async def state(self, context: Context, min_sequence: int) -> Fleet:
-        """What the fold holds, once that is `min_sequence`.
+        """Return the fleet once it has reached `min_sequence`.
 
-        Raises: ApiError, DEADLINE_EXCEEDED when it is not there in the call's time, FAILED_PRECONDITION when
-        it never will be.
+        Raises: ApiError, DEADLINE_EXCEEDED where it does not in the call's time, FAILED_PRECONDITION where it
+        never will.
         """
-        asked = min_sequence or -1
-        async with self._in_time(context, asked, lambda: self._fold.fleet.sequence):
+        sequence = min_sequence or -1
+        async with self._in_time(context, sequence, lambda: self._fold.fleet.sequence):
             with suppress(LogDamaged):
-                await self._follower.wait_for(asked)
-        if not self._fold.known or self._fold.fleet.sequence < asked:
-            raise self._damaged(self._fold.fleet.sequence)
+                await self._follower.wait_for(sequence)
+        if not self._fold.is_of_this_log or self._fold.fleet.sequence < sequence:
+            raise self._damage_error(self._fold.fleet.sequence)
         return self._fold.fleet
 
     async def read(self, context: Context, min_sequence: int, query: Callable[[], T]) -> T:
-        """The query's answer, once the projection holds `min_sequence` and what the fold holds now.
+        """Run a query once the projection has reached `min_sequence` and the fold's present sequence.
 
-        Raises: ApiError, UNAVAILABLE when the database does not answer, DEADLINE_EXCEEDED when the state is
-        not there in the call's time, FAILED_PRECONDITION when it never will be.
+        Raises: ApiError, UNAVAILABLE where the database does not answer, DEADLINE_EXCEEDED where the state is
+        not reached in the call's time, FAILED_PRECONDITION where it never will be.
         """
         async with self._in_time(context, min_sequence, lambda: self._projector.sequence):
             await self._wait(min_sequence)
             try:
                 return await asyncio.to_thread(query)
             except SQLAlchemyError as error:
-                raise no_database(type(error).__name__) from error
+                raise database_error(type(error).__name__) from error
 
     @asynccontextmanager
     async def _in_time(
-        self, context: Context, asked: int, reached: Callable[[], int]
+        self, context: Context, sequence: int, reached: Callable[[], int]
     ) -> AsyncGenerator[None, None]:
-        """The block ends before the call's deadline. Raises: ApiError, DEADLINE_EXCEEDED."""
-        say_degraded(context, self._follower.damage or self._away())
+        """Limit the block to the call's deadline, less a margin for the response. Raises: ApiError,
+        DEADLINE_EXCEEDED.
+        """
+        set_degraded(context, self._follower.damage or self._away())
         remaining = context.time_remaining()
         try:
             async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
@@ -94,23 +96,23 @@ class Reader:
             raise ApiError(
                 grpc.StatusCode.DEADLINE_EXCEEDED,
                 "NOT_REACHED",
-                f"the state is at sequence {reached()}, not at {asked} yet",
-                {"asked": str(asked), "reached": str(reached())},
+                f"the state is at sequence {reached()}, not at {sequence} yet",
+                {"asked": str(sequence), "reached": str(reached())},
             ) from error
 
     async def _wait(self, min_sequence: int) -> None:
-        # 0 is also what an unset field reads as: it asks for nothing.
-        asked = min_sequence or -1
+        # 0 is also the value of an unset field: no sequence is required
+        sequence = min_sequence or -1
         with suppress(LogDamaged):
-            await self._follower.wait_for(asked)
+            await self._follower.wait_for(sequence)
         needed = self._follower.sequence
-        await self._projector.reached(needed)
+        await self._projector.wait_for(needed)
         if self._projector.sequence < needed:
-            raise no_database(self._projector.failure)
-        if self._projector.sequence < asked or not self._fold.known:
-            raise self._damaged(self._projector.sequence)
+            raise database_error(self._projector.failure)
+        if self._projector.sequence < sequence or not self._fold.is_of_this_log:
+            raise self._damage_error(self._projector.sequence)
 
-    def _damaged(self, reached: int) -> ApiError:
+    def _damage_error(self, reached: int) -> ApiError:
         return ApiError(
             grpc.StatusCode.FAILED_PRECONDITION,
             "LOG_DAMAGED",
@@ -120,8 +122,8 @@ class Reader:
         )
 
 
-def no_database(why: str) -> ApiError:
-    """What is asked of the database cannot be answered now."""
+def database_error(why: str) -> ApiError:
+    """Build the error for a database that does not answer."""
     return ApiError(
         grpc.StatusCode.UNAVAILABLE,
         "DATABASE_UNAVAILABLE",

@@ -1,4 +1,6 @@
-"""The fold as rows. Pure and deterministic: the same log gives the same bytes, however it is read."""
+"""Convert the fold to rows. Pure and deterministic: the same log gives the same bytes, in whatever steps it
+is read.
+"""
 
 from __future__ import annotations
 
@@ -18,57 +20,57 @@ from fleet.fold.phases import DELETED
 from fleet.snapshot.entries import Changed, ChangeSet
 
 Row: TypeAlias = dict[str, Any]
-"""Values by column. Not the tables' own objects: making one of those costs more than writing the row."""
+"""Values by column. No objects of the tables' classes: building one costs more than writing the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to write, in one transaction."""
+    """Rows to write in one transaction."""
 
     applied: LogPosition
-    """What the tables hold afterwards."""
+    """Position of the log that the tables hold afterwards."""
     anchors: tuple[LogPosition, ...]
-    """As the fold has them."""
+    """Anchors of the fold: see `Fold.anchors`."""
     snapshot: Changed
-    """What changes of the snapshot, and whether the tables hold nothing else afterwards."""
+    """Entries of the snapshot to write and to remove, and whether they replace all others."""
     daggers: list[Row]
-    """New content of their table, by name."""
+    """New rows of the daggers' table, by name."""
     deleted: list[str]
-    """Names of those that are no more."""
+    """Names of daggers whose rows are to be removed."""
 
 
-def change(fold: Fold, changes: ChangeSet) -> Change:
-    """The rows of every dagger that changed, as the fold has it now."""
+def build_change(fold: Fold, changes: ChangeSet) -> Change:
+    """Build the rows of all changed daggers at the fold's present state."""
     fleet, every = fold.fleet, changes.everything
-    # Daggers are shown with the addresses of their clusters and registered sinks, and with what their drivers
-    # do not know of their streams yet.
+    # A dagger's row has the addresses of its clusters and registered sinks, and the versions of streams
+    # that its drivers do not use yet: a change of any of these may change any row.
     catalogue = changes.clusters or changes.streams or changes.sinks
-    shown = fleet.daggers if every or catalogue else changes.daggers
-    daggers = [name for name in sorted(shown) if name in fleet.daggers]
+    affected = fleet.daggers if every or catalogue else changes.daggers
+    daggers = [name for name in sorted(affected) if name in fleet.daggers]
     living = [name for name in daggers if fleet.daggers[name].phase != DELETED]
 
     deleted = [name for name in daggers if fleet.daggers[name].phase == DELETED]
-    rows = [_dagger(fleet, name) for name in living]
-    return Change(fleet.position, fold.anchors, fold.changed(changes), rows, deleted)
+    rows = [_dagger_row(fleet, name) for name in living]
+    return Change(fleet.position, fold.anchors, fold.list_changes(changes), rows, deleted)
 
 
-def _dagger(fleet: Fleet, name: str) -> Row:
+def _dagger_row(fleet: Fleet, name: str) -> Row:
     dagger = fleet.daggers[name]
-    shown = view.to_proto(dagger, fleet)
+    message = view.to_proto(dagger, fleet)
     return {
         "name": name,
         "team": dagger.spec.team,
         "cluster": dagger.spec.cluster,
-        "phase": gateway_pb2.Phase.Name(shown.phase),
-        "text": " ".join(_words(dagger, fleet)).lower(),
+        "phase": gateway_pb2.Phase.Name(message.phase),
+        "text": " ".join(_search_texts(dagger, fleet)).lower(),
         "version": dagger.version,
         "sequence": dagger.sequence,
-        "data": _bytes(shown),
+        "data": _bytes(message),
     }
 
 
-def _words(dagger: Dagger, fleet: Fleet) -> Iterator[str]:
-    """Who made it, what it reads, where it writes."""
+def _search_texts(dagger: Dagger, fleet: Fleet) -> Iterator[str]:
+    """Yield the texts that people search a dagger by: its authors, streams, topics and sinks."""
     yield from (dagger.creator, dagger.updater)
     for read in dagger.spec.streams:
         yield read.stream
@@ -80,7 +82,9 @@ def _words(dagger: Dagger, fleet: Fleet) -> Iterator[str]:
 
 
 def _strings(message: Message) -> Iterator[str]:
-    """The texts in a message; none of where a secret is, nor of maps, which have what is sent."""
+    """Yield the texts in a message, except references to secrets, and maps, which have constant values of
+    rows.
+    """
     for field, value in message.ListFields():
         if is_map(field) or field.message_type is spec_pb2.SecretRef.DESCRIPTOR:
             continue

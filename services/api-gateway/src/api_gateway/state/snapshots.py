@@ -1,7 +1,7 @@
-"""The snapshot's rows: entries of the fold's state, each with a digest, and a checksum over all of them.
+"""Rows of the snapshot: entries of the fold's state, each with a digest, and a checksum over all digests.
 
-The checksum is a sum, so that a transaction that changes some rows need not read the others. A row that was
-changed, added or lost behind our back is found when the snapshot is read.
+The checksum is a sum, so a transaction that changes some rows need not read the others. Reading a snapshot
+finds rows that were changed, added or lost by anybody but a gateway.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ T = TypeVar("T")
 
 
 def put(connection: Connection, change: Changed, checksum: bytes) -> bytes:
-    """Change the rows, whose checksum is given; answers what it is now."""
+    """Apply a change to the rows whose checksum is given; return their new checksum."""
     total = 0 if change.everything else int.from_bytes(checksum)
     if change.everything:
         connection.execute(delete(SnapshotRow))
     else:
         key = col(SnapshotRow.key)
-        old: list[Any] = [and_(key >= low, key < high) for low, high in change.gone]
-        old += [key.in_(keys) for keys in chunks(list(change.entries))]
-        for condition in old:
+        stale: list[Any] = [and_(key >= low, key < high) for low, high in change.gone]
+        stale += [key.in_(keys) for keys in chunks(list(change.entries))]
+        for condition in stale:
             gone = delete(SnapshotRow).where(condition).returning(col(SnapshotRow.digest))
             total -= _sum(connection.execute(gone).scalars())
     new = [
@@ -56,8 +56,8 @@ def put(connection: Connection, change: Changed, checksum: bytes) -> bytes:
 
 
 def read(session: Session, row: ProjectionRow) -> Snapshot:
-    """The snapshot whose position `row` has. Raises: Unusable, which says what is wrong."""
-    if sealed(row.applied, row.history, row.anchors, row.checksum) != row.seal:
+    """Read the snapshot whose position `row` has. Raises: Unusable, with the reason."""
+    if compute_seal(row.applied, row.history, row.anchors, row.checksum) != row.seal:
         raise Unusable("its position was changed behind the gateway's back")
     entries: dict[str, bytes] = {}
     total = 0
@@ -72,46 +72,47 @@ def read(session: Session, row: ProjectionRow) -> Snapshot:
 
 
 def write_anchors(anchors: Iterable[LogPosition]) -> str:
-    """Positions as text."""
+    """Format positions as text."""
     return " ".join(f"{anchor.sequence}:{anchor.history.hex()}" for anchor in anchors)
 
 
 def read_anchors(text: str) -> tuple[LogPosition, ...]:
-    """What `write_anchors` wrote."""
+    """Parse a text of `write_anchors`."""
     parts = (part.partition(":") for part in text.split())
     return tuple(LogPosition(int(sequence), bytes.fromhex(history)) for sequence, _, history in parts)
 
 
-def sealed(applied: int, history: bytes, anchors: str, checksum: bytes) -> bytes:
-    """The digest of a position and of what it is the position of."""
+def compute_seal(applied: int, history: bytes, anchors: str, checksum: bytes) -> bytes:
+    """Compute the digest of a position together with the checksum of its rows."""
     return digest(f"{applied} {history.hex()} {anchors}", checksum)
 
 
 def digest(key: str, data: bytes) -> bytes:
-    """16 bytes of BLAKE2b."""
+    """Return the 16 bytes of a BLAKE2b digest."""
     return hashlib.blake2b(key.encode() + b"\0" + data, digest_size=16).digest()
 
 
 @cache
-def code() -> bytes:
-    """A digest of everything that a state, its entries and its rows are made by.
+def code_digest() -> bytes:
+    """Return a digest of all code that decides a state, its entries and its rows.
 
-    Another version of any of it may make another state of the same records: it reads no snapshot of this one.
+    Another version of that code may derive another state from the same records, so it reads no snapshot of
+    this one.
     """
     files = [Path(module.__file__ or "") for module in (fold, rows, tables, verdicts)]
-    digested = hashlib.blake2b(google.protobuf.__version__.encode(), digest_size=16)
+    hasher = hashlib.blake2b(google.protobuf.__version__.encode(), digest_size=16)
     for package in (daggerspec, eventlog, fleet, daggers):
         sources = sorted(file for place in package.__path__ for file in Path(place).rglob("*.py"))
-        # Installed without sources, code cannot be told from other code: no start reads another's snapshot.
-        digested.update(b"" if sources else os.urandom(16))
+        # without sources versions cannot be compared: a random digest matches no snapshot
+        hasher.update(b"" if sources else os.urandom(16))
         files += sources
     for file in files:
-        digested.update(file.name.encode() + file.read_bytes())
-    return digested.digest()
+        hasher.update(file.name.encode() + file.read_bytes())
+    return hasher.digest()
 
 
 def chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The items in parts that every database takes as the parameters of one statement."""
+    """Split items into parts that every database accepts as parameters of one statement."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
 
 

@@ -1,4 +1,4 @@
-"""The tables of the projection. Their content is a function of the control topic, byte for byte."""
+"""Tables of the projection. Their content is a function of the control topic, byte for byte."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _Name = String().with_variant(String(collation="C"), "postgresql")
 
 
 class ProjectionRow(SQLModel, table=True):
-    """How far the projection is: one row, changed in the transaction that changes the others."""
+    """The position of the projection: one row, changed in the same transaction as the others."""
 
     __tablename__ = "projection"
 
     id: int = Field(default=1, primary_key=True)
     applied: int
-    """Sequence of the newest record in it; -1 before the first."""
+    """Sequence of the newest applied record; -1 before the first."""
     history: bytes
-    """Digest of every record up to it: which log this was made from."""
+    """Digest of all records up to it, which identifies the log."""
     anchors: str
-    """Earlier positions, SEQUENCE:HISTORY each: the records behind the first tell this log from others."""
+    """Earlier positions, SEQUENCE:HISTORY each: the records after the first identify the log."""
     checksum: bytes
     """Sum of the digests of all rows of the snapshot."""
     seal: bytes
     """Digest of the columns above."""
     shape: str
-    """Digest of the tables, messages and code it was made with."""
+    """Digest of the tables, messages and code that wrote it."""
 
 
 class SnapshotRow(SQLModel, table=True):
@@ -38,7 +38,7 @@ class SnapshotRow(SQLModel, table=True):
 
     key: str = Field(primary_key=True, sa_type=_Name)
     digest: bytes = Field(sa_type=LargeBinary)
-    """Of the key and the data."""
+    """Digest of key and data."""
     data: bytes = Field(sa_type=LargeBinary)
 
 
@@ -52,44 +52,44 @@ class DaggerRow(SQLModel, table=True):
     cluster: str = Field(index=True)
     phase: str = Field(index=True)
     text: str
-    """What people look for it by, beside its name, team and cluster, in lower case."""
+    """Text that people search a dagger by, beside its name, team and cluster; in lower case."""
     version: int
     sequence: int
     data: bytes = Field(sa_type=LargeBinary)
-    """daggers.v1.Dagger."""
+    """A serialised daggers.v1.Dagger."""
 
 
 TABLES: tuple[type[SQLModel], ...] = (ProjectionRow, SnapshotRow, DaggerRow)
-"""Of the projection."""
+"""Tables of the projection."""
 
 FORMER: tuple[str, ...] = ("answers", "schemas", "clusters", "streams", "reference_tables", "messages")
-"""Tables that earlier versions had."""
+"""Tables of earlier versions, which are dropped."""
 
 
 class PartitionRow(SQLModel, table=True):
-    """How far a partition of `daggers.quarantine` is read; changed in the transaction that adds its rows."""
+    """Position in a partition of `daggers.quarantine`, changed in the transaction that adds its rows."""
 
     __tablename__ = "quarantine_partitions"
 
     partition: int = Field(primary_key=True)
     next: int = Field(sa_type=BigInteger)
-    """Offset of the record to be read next."""
+    """Offset of the next record to read."""
     last: bytes = Field(sa_type=LargeBinary)
-    """Digest of the record before it: tells the topic from another of its name."""
+    """Digest of the record before it, which identifies the topic among others of its name."""
     shape: str
-    """Digest of the tables and the code they were made with."""
+    """Digest of the tables and the code that wrote it."""
 
 
-_AGAIN: Final = text('first < "offset"')
+_REQUARANTINED: Final = text('first < "offset"')
 
 
 class QuarantineRow(SQLModel, table=True):
-    """A record that was set aside, and what has become of it."""
+    """A quarantined record, and the outcome of its replays."""
 
     __tablename__ = "quarantine"
     __table_args__ = (
         Index("quarantine_id", "dagger", "id", unique=True),
-        # The newest of a dagger's launches are chosen and read from the index alone, and in its order.
+        # covers the query for the newest records of a dagger's launches, in its order
         Index(
             "quarantine_newest",
             *("dagger", "time_ms", "offset", "partition", "generation", "state", "resolved"),
@@ -99,40 +99,46 @@ class QuarantineRow(SQLModel, table=True):
             "quarantine_groups",
             *("dagger", "stage", "reason", "sink", "state", "generation", "resolved", "time_ms", "set_ms"),
         ),
-        # Of the few that were set aside again, and only of them.
-        Index("quarantine_again", "dagger", "first", sqlite_where=_AGAIN, postgresql_where=_AGAIN),
+        # a partial index: few records were quarantined again
+        Index(
+            "quarantine_again",
+            "dagger",
+            "first",
+            sqlite_where=_REQUARANTINED,
+            postgresql_where=_REQUARANTINED,
+        ),
     )
 
     partition: int = Field(primary_key=True)
     offset: int = Field(primary_key=True, sa_type=BigInteger)
-    """Where it stands; of one that was set aside several times, the last place."""
+    """Offset of the record; where it was quarantined several times, the last offset."""
     first: int = Field(sa_type=BigInteger)
-    """The offset of its first place; -1 where that is in another partition."""
+    """Offset where it was quarantined first; -1 where that is in another partition."""
     dagger: str = Field(sa_type=_Name)
     id: str
     """Its id: `daggerspec.setaside.id_of`."""
     generation: int = Field(sa_type=BigInteger)
     time_ms: int = Field(sa_type=BigInteger)
-    """Kafka's timestamp: retention goes by it."""
+    """Kafka's timestamp in ms, which decides its retention."""
     set_ms: int = Field(sa_type=BigInteger)
-    """When it was set aside: `daggerspec.setaside.set_ms`."""
+    """Time of the quarantine in ms: `daggerspec.setaside.set_ms`."""
     stage: str
     reason: str
     sink: str
     truncated: bool
     state: int
-    """api_gateway.quarantine.state.Became, and all below."""
+    """Fields of api_gateway.quarantine.state.RecordState, down to `resolved`."""
     attempts: int
     why_reason: str
     why: str
     replay: str
     resolved: int = Field(sa_type=BigInteger)
     data: bytes = Field(sa_type=LargeBinary)
-    """daggers.v1.Quarantined, as it stands in the topic."""
+    """A serialised daggers.v1.Quarantined, as in the topic."""
 
 
 class OutcomeRow(SQLModel, table=True):
-    """What a replay made of one record."""
+    """The outcome of one record in one replay."""
 
     __tablename__ = "quarantine_outcomes"
     __table_args__ = (Index("quarantine_outcomes_of", "dagger", "replay", "outcome"),)

@@ -1,6 +1,6 @@
-"""A request becomes a record, and the fold's answer becomes the call's.
+"""Append requests to the log, and return the fold's answers to the calls.
 
-The fold decides races; what is clearly wrong is refused by the services before it is in the log for ever.
+The fold decides between concurrent requests; services refuse invalid ones before they enter the log for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fleet.fold.answers import REUSED
 _RETRY: Final = timedelta(seconds=1)
 
 
-class Writer:
+class RequestWriter:
     """Appends requests to the control topic."""
 
     def __init__(
@@ -34,42 +34,41 @@ class Writer:
         source: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`source`: ce_source of what it writes; `clock`: this instant, UTC."""
+        """Remember the log. `source`: `ce_source` of the records; `clock`: now, UTC."""
         self._clock = clock
         self._fleet = fleet
         self._follower = follower
         self._source = source
 
-    def answered(self, request_id: str, forms: Iterable[Message]) -> Answer | None:
-        """The answer a request has already; None when it is new. Asked before anything is checked.
+    def find_answer(self, request_id: str, forms: Iterable[Message]) -> Answer | None:
+        """Return the answer that a request has already; None for a new one. Call it before any check.
 
-        `forms` are the forms the same request may have taken when it was made: what a check adds to it may be
-        another thing today. They are asked for only where the id has an answer.
-        Raises: ApiError when it was refused, when another request has this id, and for a new request when the
-        log is damaged.
+        `forms` are the messages that the request may have been appended as: a check may add other values to
+        it today. They are read only where the id has an answer. Raises: ApiError where the request was
+        refused, where its id belongs to another one, and for a new request where the log is damaged.
         """
         new = not request_id or request_id not in self._fleet.answers
-        known = [] if new else [self._fleet.answer(request_id, form) for form in forms]
-        # Of the other forms it is said that they are other requests; the last word is that of its own.
-        answer = min(filter(None, known), key=_other, default=None)
+        answers = [] if new else [self._fleet.answer(request_id, form) for form in forms]
+        # every form but its own is answered as a reused id: prefer the answer of its own
+        answer = min(filter(None, answers), key=_is_of_other_request, default=None)
         if answer is not None:
             note(repeated=True, request_id=request_id)
             _raise_if_refused(answer)
         else:
-            self._refuse_when_damaged()
+            self._check_damage()
         return answer
 
     async def write(self, subject: str, request: Message, request_id: str, *, path: str) -> Answer:
-        """Append a request and wait for what the fold makes of it.
+        """Append a request and wait for the fold's answer.
 
-        `path` is the field to blame when the log takes no record of this size. Raises: ApiError.
+        `path` is the field to blame where the log rejects a record of this size. Raises: ApiError.
         """
         request_id = request_id or uuid.uuid4().hex
         note(subject=subject, request_id=request_id)
         try:
             await self._follower.append(Draft(request_id, self._source, subject, self._clock(), request))
         except LogUnavailable as error:
-            # It may stand in the log all the same; the fold knows.
+            # the record may be in the log nevertheless: the fold knows
             if self._fleet.answer(request_id, request) is None:
                 raise ApiError(
                     grpc.StatusCode.UNAVAILABLE,
@@ -83,7 +82,7 @@ class Writer:
             raise invalid([Violation(path, str(error), "TOO_LARGE", metadata=size)]) from error
         except LogDamaged as error:
             if self._fleet.answer(request_id, request) is None:
-                raise damaged(str(error), self._fleet.sequence) from error
+                raise damage_error(str(error), self._fleet.sequence) from error
         answer = self._fleet.answer(request_id, request)
         if answer is None:
             raise AssertionError("the fold waited for an answer that is not there")
@@ -91,28 +90,28 @@ class Writer:
         note(sequence=answer.sequence)
         return answer
 
-    def _refuse_when_damaged(self) -> None:
+    def _check_damage(self) -> None:
         if self._follower.damage:
-            raise damaged(self._follower.damage, self._fleet.sequence)
+            raise damage_error(self._follower.damage, self._fleet.sequence)
 
 
-def refused(refusal: Refusal) -> ApiError:
-    """The fold's refusal as the caller sees it."""
+def refusal_error(refusal: Refusal) -> ApiError:
+    """Build the error that tells a caller of the fold's refusal."""
     return ApiError(grpc.StatusCode[refusal.code.name], refusal.reason, refusal.detail, refusal.metadata)
 
 
-def _other(answer: Answer) -> bool:
-    """Whether this is the refusal of an id that was used for another request."""
+def _is_of_other_request(answer: Answer) -> bool:
+    """Return whether the answer refuses an id that was used for another request."""
     return answer.refusal is not None and answer.refusal.reason == REUSED
 
 
 def _raise_if_refused(answer: Answer) -> None:
     if answer.refusal is not None:
-        raise refused(answer.refusal)
+        raise refusal_error(answer.refusal)
 
 
-def damaged(why: str, reached: int) -> ApiError:
-    """No write until a person has looked at the log."""
+def damage_error(why: str, reached: int) -> ApiError:
+    """Build the error for writes while the log is damaged, which only a person can mend."""
     return ApiError(
         grpc.StatusCode.FAILED_PRECONDITION,
         "LOG_DAMAGED",

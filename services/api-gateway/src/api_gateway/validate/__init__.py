@@ -1,1 +1,1 @@
-"""Judges what a request asks for, all that is wrong at once, and makes of it the event for the log."""
+"""Validation of requests: collects all problems at once, and builds the events for the log."""

@@ -1,4 +1,4 @@
-"""What brings a dagger to a specification, and what was done to bring it there. Pure."""
+"""Decide what applies a specification to a dagger, and name what a request did. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNCHANGED: Final = gateway_pb2.ApplyDaggerResponse.ACTION_UNCHANGED
 
 
 def action(dagger: Dagger | None, spec: spec_pb2.DaggerSpec) -> Action:
-    """What is left to do, with the specification's defaults filled in; `dagger` is the living one."""
+    """Return the action that remains to be done; `spec` has its defaults, `dagger` is the living one."""
     if dagger is None:
         return CREATED
     if dagger.spec != spec:
@@ -27,8 +27,8 @@ def action(dagger: Dagger | None, spec: spec_pb2.DaggerSpec) -> Action:
     return UNCHANGED if runs else STARTED
 
 
-def done(answer: Answer, *, started: bool) -> Action:
-    """What an accepted request did, now or when it came first."""
+def action_of(answer: Answer, *, started: bool) -> Action:
+    """Return what an accepted request did, now or when it was appended first."""
     if started:
         return STARTED
     return CREATED if answer.version == 1 else UPDATED

@@ -1,4 +1,4 @@
-"""Queues of callers for costly work: each has a share of its own, so that nobody takes all of it."""
+"""Queues of callers for costly work: each caller has a share, so that nobody blocks the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Queue:
 
     room: asyncio.Semaphore
     pending: int = 0
-    """Tasks that run or wait."""
+    """Number of tasks that run or wait."""
 
 
 class CallerQueues:
@@ -62,7 +62,7 @@ class CallerQueues:
         if not self._queues[caller].pending:
             del self._queues[caller]
         if not task.cancelled():
-            task.exception()  # of a call that has gone away nobody else retrieves it
+            task.exception()  # retrieve it: the call that would may have been cancelled
 
 
 async def _run(queue: _Queue, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -1,7 +1,7 @@
-"""What .proto files say of their fields and messages, as protoc keeps it beside the descriptors. Pure.
+"""Extract comments of fields and messages from .proto files' descriptors. Pure.
 
-A comment is found by the way down to its field: numbers of lists and places in them, as
-`google.protobuf.SourceCodeInfo` has it.
+protoc stores a comment with the path to its element: numbers of lists and indexes in them, as
+`google.protobuf.SourceCodeInfo` describes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Final
 from google.protobuf import descriptor_pb2 as dp
 
 LONGEST: Final = 1_000
-"""Characters of a comment that are kept."""
+"""Longest comment that is stored, in characters."""
 MESSAGES: Final = dp.FileDescriptorProto.MESSAGE_TYPE_FIELD_NUMBER
 NESTED: Final = dp.DescriptorProto.NESTED_TYPE_FIELD_NUMBER
 FIELDS: Final = dp.DescriptorProto.FIELD_FIELD_NUMBER
 _SHORTEST: Final = 4
-"""Steps down to a field of a message that stands in no other."""
+"""Length of the path to a field of a top-level message."""
 
 
 def of_fields(file: dp.FileDescriptorProto) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Each field that has a comment: the way down to it, and the comment on one line."""
+    """Yield the path and the comment, on one line, of each field that has one."""
     for location in file.source_code_info.location:
         text = " ".join((location.leading_comments or location.trailing_comments).split())[:LONGEST]
         path = tuple(location.path)
@@ -30,7 +30,7 @@ def of_fields(file: dp.FileDescriptorProto) -> Iterator[tuple[tuple[int, ...], s
 
 
 def by_field(files: Iterable[dp.FileDescriptorProto]) -> dict[str, str]:
-    """The comments of the fields of these files, by the full name of each field."""
+    """Map the full names of fields in these files to their comments."""
     return {
         name: text
         for file in files
@@ -40,7 +40,7 @@ def by_field(files: Iterable[dp.FileDescriptorProto]) -> dict[str, str]:
 
 
 def by_message(files: Iterable[dp.FileDescriptorProto]) -> dict[str, str]:
-    """The comments of the messages of these files, each on one line, by the full name of each message."""
+    """Map the full names of messages in these files to their comments, each on one line."""
     names: dict[str, str] = {}
     for file in files:
         text = {
@@ -63,7 +63,7 @@ def by_message(files: Iterable[dp.FileDescriptorProto]) -> dict[str, str]:
 
 
 def _name(file: dp.FileDescriptorProto, path: tuple[int, ...]) -> str | None:
-    """The full name of a field; None where the way leads nowhere."""
+    """Return the full name of the field at a path; None where the path leads to none."""
     names = [file.package] if file.package else []
     try:
         if path[0] != MESSAGES or set(path[2:-2:2]) - {NESTED}:

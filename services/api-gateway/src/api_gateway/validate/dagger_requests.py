@@ -1,4 +1,4 @@
-"""A request about a dagger, from the fields of a call to the event in the log: judged, decided, written."""
+"""Requests about daggers: from the fields of a call to the event in the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from api_gateway.auth.authentication import principal
 from api_gateway.auth.authorization import Gate
 from api_gateway.auth.teams import Teams
 from api_gateway.not_found import no_dagger
-from api_gateway.state.writer import Writer, refused
+from api_gateway.state.writer import RequestWriter, refusal_error
 from api_gateway.validate import request_fields, spec_check
 from api_gateway.validate.query_checks import Checks
 from api_gateway.validate.reachability import Reach
@@ -33,51 +33,54 @@ from fleet.fold import quotas, view
 from fleet.fold.answers import Code
 from fleet.fold.dagger import Request
 
-Named: TypeAlias = (
+ChangeRequest: TypeAlias = (
     gateway_pb2.DeleteDaggerRequest
     | gateway_pb2.StartDaggerRequest
     | gateway_pb2.StopDaggerRequest
     | gateway_pb2.RestartDaggerRequest
 )
-Specified: TypeAlias = (
+SpecRequest: TypeAlias = (
     gateway_pb2.CreateDaggerRequest | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest
 )
 QueryState: TypeAlias = events_pb2.QueryState
 
 
-class Requests:
-    """Makes daggers what calls ask for. Raises, from every method: ApiError."""
+class DaggerRequests:
+    """Validates, decides and appends requests about daggers. Raises, from every method: ApiError."""
 
     def __init__(
-        self, fleet: Fleet, writer: Writer, checks: Checks, gate: Gate, reach: Reach, teams: Teams
+        self, fleet: Fleet, writer: RequestWriter, checks: Checks, gate: Gate, reach: Reach, teams: Teams
     ) -> None:
-        """`gate` is asked about what only a checked query tells, `reach` about what a spec may reach."""
+        """Remember the parts. `gate` decides what needs the checked query, `reach` what a specification may
+        reach.
+        """
         self._gate, self._reach, self._teams = gate, reach, teams
         self._fleet = fleet
         self._writer = writer
         self._checks = checks
         self._names = quotas.SpentNames()
 
-    async def specified(
-        self, request: Specified, meta: events_pb2.RequestMeta, context: Context
+    async def apply_spec(
+        self, request: SpecRequest, meta: events_pb2.RequestMeta, context: Context
     ) -> tuple[gateway_pb2.Dagger, int]:
-        """Create or revise a dagger, or only check that: the dagger after it, and its place in the log.
+        """Create or revise a dagger, or only check that; return the dagger afterwards, and its sequence in
+        the log.
 
         Raises: ApiError.
         """
         name = request.name
-        answer, event = await self.asked(request, meta, context)
+        answer, event = await self.prepare_request(request, meta, context)
         if answer is None:
-            after = self.decided(event)
+            after = self.decide(event)
             if isinstance(request, gateway_pb2.UpdateDaggerRequest) and self._fleet.living(name) is None:
                 raise no_dagger(name, self._fleet)
             if request.validate_only:
                 return view.to_proto(after, self._fleet), 0
-            answer = await self.written(event, request.request_id)
-        return self.shown(name), answer.sequence
+            answer = await self.append_request(event, request.request_id)
+        return self.view_dagger(name), answer.sequence
 
-    async def written(self, event: events_pb2.DaggerRequested, request_id: str) -> Answer:
-        """Write a specification that was judged."""
+    async def append_request(self, event: events_pb2.DaggerRequested, request_id: str) -> Answer:
+        """Append a validated specification, after registering its team where that is due."""
         if (team := self._teams.registration(event.spec)) is not None:
             await self._register(team)
         return await self._writer.write(event.name, event, request_id, path="spec")
@@ -89,19 +92,20 @@ class Requests:
         try:
             await self._writer.write(team.name, event, "", path="spec.team")
         except ApiError:
-            if team.name not in self._fleet.catalogue.teams:  # else somebody else registered it meanwhile
+            if team.name not in self._fleet.catalogue.teams:  # else another call has registered it meanwhile
                 raise
 
-    async def asked(
-        self, request: Specified, meta: events_pb2.RequestMeta, context: Context, *others: Request
+    async def prepare_request(
+        self, request: SpecRequest, meta: events_pb2.RequestMeta, context: Context, *others: Request
     ) -> tuple[Answer | None, events_pb2.DaggerRequested]:
-        """What the request was answered before, if it was, and the event that it is, checked.
+        """Build and validate a request's event; return it with the answer where the request was answered
+        before.
 
-        others: what it may have become in its place. Raises: ApiError.
+        others: other events an earlier gateway may have written for this id. Raises: ApiError.
         """
         name, spec = request.name, filled(request.name, request.spec)
         living = self._fleet.living(name)
-        # A default that is newer than the dagger is no change of it, and no reason for a restart.
+        # a default that is newer than the dagger is no change of it, and no reason for a restart
         if living is not None and filled(name, living.spec) == spec:
             spec = living.spec
 
@@ -127,30 +131,30 @@ class Requests:
         ) -> Iterator[Request]:
             yield from others
             yield event((), None, all_registered=False)
-            for said in (None, query):  # an older gateway said less of it
-                yield event(warnings, said, all_registered=False)
-                yield event(warnings, said, all_registered=True)
+            for stored_query in (None, query):  # older gateways stored no query state
+                yield event(warnings, stored_query, all_registered=False)
+                yield event(warnings, stored_query, all_registered=True)
             for is_checked in (False, True):
                 yield event(warnings, query, destinations, all_registered=is_checked)
 
-        # As it was asked before: the warnings of that time are not those of today.
-        known = self._fleet.daggers.get(name)
-        warnings: Sequence[str] = known.warnings if known else ()
-        query = known.query if known else None
-        destinations: Sequence[str] = known.destinations if known else ()
-        answer = self._writer.answered(request.request_id, forms(warnings, query, destinations))
-        # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
+        # the forms of an earlier request: its warnings may differ from those of today
+        before = self._fleet.daggers.get(name)
+        warnings: Sequence[str] = before.warnings if before else ()
+        query = before.query if before else None
+        destinations: Sequence[str] = before.destinations if before else ()
+        answer = self._writer.find_answer(request.request_id, forms(warnings, query, destinations))
+        # an unchanged specification is not validated again: newer checks must not refuse what runs
         if answer is not None or (living is not None and living.spec == spec):
-            asked, violations = event(warnings, query, destinations, all_registered=False), []
+            prepared, violations = event(warnings, query, destinations, all_registered=False), []
         else:
-            judged = await self.judged(name, spec, context)
-            warnings, violations = judged.warnings, judged.violations
-            plan = judged.query.plan
+            validation = await self.validate(name, spec, context)
+            warnings, violations = validation.warnings, validation.violations
+            plan = validation.query.plan
             query = cutover.query_state(spec, plan) if plan else None
-            asked = event(warnings, query, judged.destinations, all_registered=True)
-            # Meanwhile the same request may have come again, and been answered.
-            repeats = forms(warnings, query, judged.destinations)
-            answer = self._writer.answered(request.request_id, repeats)
+            prepared = event(warnings, query, validation.destinations, all_registered=True)
+            # during the validation the same request may have arrived again, and been answered
+            repeats = forms(warnings, query, validation.destinations)
+            answer = self._writer.find_answer(request.request_id, repeats)
         if answer is None:
             refuse(
                 [
@@ -160,14 +164,16 @@ class Requests:
                     *request_fields.message("message", meta.message),
                 ]
             )
-            refuse(list(request_fields.event_size("spec", asked.ByteSize())))
-        return answer, asked
+            refuse(list(request_fields.event_size("spec", prepared.ByteSize())))
+        return answer, prepared
 
-    async def named(
-        self, request: Named, event: Request, wrong: Sequence[Violation] = ()
+    async def change_dagger(
+        self, request: ChangeRequest, event: Request, wrong: Sequence[Violation] = ()
     ) -> tuple[gateway_pb2.Dagger, int]:
-        """Do something to a dagger, or only check that: the dagger after it, and its place in the log."""
-        answer = self._writer.answered(request.request_id, (event,))
+        """Append a change of a dagger, or only check it; return the dagger afterwards, and its sequence in
+        the log.
+        """
+        answer = self._writer.find_answer(request.request_id, (event,))
         if answer is None:
             refuse(
                 [
@@ -176,74 +182,88 @@ class Requests:
                     *_envelope(request.request_id, request.expected_version),
                 ]
             )
-            after = self.decided(event)
+            after = self.decide(event)
             if request.validate_only:
                 return view.to_proto(after, self._fleet), 0
             answer = await self._writer.write(request.name, event, request.request_id, path="name")
-        return self.shown(request.name), answer.sequence
+        return self.view_dagger(request.name), answer.sequence
 
-    async def judged(
+    async def validate(
         self, name: str, spec: spec_pb2.DaggerSpec, context: Context, *, written: bool = True
-    ) -> spec_check.Judged:
-        """What is found about a spec whose defaults are filled in, and that who calls asks for. Not
-        `written`: its rows are only shown to who calls, masked.
+    ) -> spec_check.SpecValidation:
+        """Validate a specification that has its defaults, with the caller's permissions.
+
+        Not `written`: its rows are only shown to the caller, masked.
         """
-        judged = await self._judged(name, spec)
-        reached = await self._reach.found("spec", name, spec, judged.sinks, principal(), context)
-        if reached.observed:
-            note(observed=sorted({violation.reason for violation in reached.observed}))
-        others = [*self._teams.violations("spec.team", spec), *judged.others, *reached.wrong]
-        observed = list(reached.observed)
-        if unseen := await self._unseen(name, spec, judged, written=written):
-            refused = self._gate.refuses(sensitive.refusal(unseen), always=not written)
-            (others if refused else observed).extend(unseen)
+        validation = await self._check_spec(name, spec)
+        reach = await self._reach.check_spec("spec", name, spec, validation.sinks, principal(), context)
+        if reach.observed:
+            note(observed=sorted({violation.reason for violation in reach.observed}))
+        others = [*self._teams.violations("spec.team", spec), *validation.others, *reach.wrong]
+        observed = list(reach.observed)
+        if unseen := await self._unseen(name, spec, validation, written=written):
+            is_refused = self._gate.refuses(sensitive.refusal(unseen), always=not written)
+            (others if is_refused else observed).extend(unseen)
         return replace(
-            judged,
+            validation,
             others=tuple(others),
             observed=tuple(observed),
-            destinations=tuple(reached.destinations),
+            destinations=tuple(reach.destinations),
         )
 
-    async def _judged(
+    async def _check_spec(
         self, name: str, spec: spec_pb2.DaggerSpec, *, accepted: bool = False
-    ) -> spec_check.Judged:
+    ) -> spec_check.SpecValidation:
         now = datetime.now(UTC)
-        return await spec_check.judge(
+        return await spec_check.validate(
             "spec", name, spec, self._fleet, self._checks, now=now, accepted=accepted
         )
 
     async def _unseen(
-        self, name: str, spec: spec_pb2.DaggerSpec, judged: spec_check.Judged, *, written: bool
+        self, name: str, spec: spec_pb2.DaggerSpec, validation: spec_check.SpecValidation, *, written: bool
     ) -> Sequence[Violation]:
-        """Where a spec goes by sensitive fields that who calls does not see."""
+        """Return violations where a specification uses sensitive fields that the caller does not see."""
         who, fleet = principal(), self._fleet
-        violations = self._located(who, spec, judged, written=written)
+        violations = self._unseen_places(who, spec, validation, written=written)
         if written and (living := fleet.living(name)) is not None:
             before = sensitive.unseen(who, living.spec, fleet)
-            rows = await self.made(living.name, living.spec) if before else None
+            rows = await self.trace_origins(living.name, living.spec) if before else None
             dropped = sensitive.check_dropped(who, rows, before, violations, fleet)
-            violations += [judged.located_violation(violation) for violation in dropped]
+            violations += [validation.locate_violation(violation) for violation in dropped]
         return violations
 
-    def _located(
-        self, who: Principal, spec: spec_pb2.DaggerSpec, judged: spec_check.Judged, *, written: bool
+    def _unseen_places(
+        self,
+        who: Principal,
+        spec: spec_pb2.DaggerSpec,
+        validation: spec_check.SpecValidation,
+        *,
+        written: bool,
     ) -> list[Violation]:
-        """Where a spec goes by sensitive fields that somebody does not see; nowhere where it has no plan."""
-        streams, made = sensitive.unseen(who, spec, self._fleet), _made(spec, judged)
-        if made is None or not streams:
+        """Return violations where a specification uses sensitive fields that `who` does not see; none without
+        a plan.
+        """
+        streams, origins = sensitive.unseen(who, spec, self._fleet), _row_origins(spec, validation)
+        if origins is None or not streams:
             return []
-        # No column is written that could tell rows of a sink apart, and none is while they are only shown.
-        violations = list(sensitive.check_deciding(who, replace(made, telling={}), streams, self._fleet))
+        # telling={}: columns that tell a sink's rows apart matter only where they are written, see
+        # check_written
+        violations = list(sensitive.check_deciding(who, replace(origins, telling={}), streams, self._fleet))
         if written:
-            violations += sensitive.check_written(who, made, streams, self._fleet)
+            violations += sensitive.check_written(who, origins, streams, self._fleet)
         return [
-            replace(one, field=f"{judged.path}.{one.field}") if one.field else judged.located_violation(one)
+            replace(one, field=f"{validation.path}.{one.field}")
+            if one.field
+            else validation.locate_violation(one)
             for one in violations
         ]
 
     async def unseen_by_updaters(self, team: str) -> list[tuple[Dagger, Violation]]:
-        """Living daggers of a team, or of all for none, that go by sensitive fields which who asked for them
-        does not see, by name, and where. Groups that somebody is in nobody knows here.
+        """Return living daggers that use sensitive fields which their last editor does not see, with the
+        places.
+
+        `team`: daggers of this team; empty: all. Groups of editors are unknown here, so their permissions do
+        not count.
         """
         conflicts = []
         for name in sorted(self._fleet.daggers):
@@ -253,49 +273,53 @@ class Requests:
             who = Principal(dagger.updater, administrator=not is_principal(dagger.updater))
             if sensitive.unseen(who, dagger.spec, self._fleet):
                 spec = filled(name, dagger.spec)
-                judged = await self._judged(name, spec, accepted=True)
-                conflicts += [(dagger, one) for one in self._located(who, spec, judged, written=True)]
+                validation = await self._check_spec(name, spec, accepted=True)
+                conflicts += [
+                    (dagger, one) for one in self._unseen_places(who, spec, validation, written=True)
+                ]
         return conflicts
 
     async def plan(self, name: str, spec: spec_pb2.DaggerSpec) -> Plan | None:
-        """The plan of a spec whose defaults are filled in; None where its query cannot be checked."""
-        return (await self._judged(name, spec)).query.plan
+        """Return the plan of a specification that has its defaults; None where its query
+        cannot be checked.
+        """
+        return (await self._check_spec(name, spec)).query.plan
 
     async def check_rows(self, dagger: Dagger) -> None:
-        """Raises: ApiError where the rows of a dagger are in a place of another team."""
+        """Check that the rows of a dagger are in no place of another team. Raises: ApiError."""
         await self._reach.check_rows(dagger)
 
-    async def made(self, name: str, spec: spec_pb2.DaggerSpec) -> RowOrigins | None:
-        """What the rows of a dagger of this spec are made of, as it was accepted; None where its query can no
-        longer be checked.
+    async def trace_origins(self, name: str, spec: spec_pb2.DaggerSpec) -> RowOrigins | None:
+        """Return the origins of the rows of a dagger with this specification, by the rules it was accepted
+        by; None where its query can no longer be checked.
         """
-        return _made(spec, await self._judged(name, filled(name, spec), accepted=True))
+        return _row_origins(spec, await self._check_spec(name, filled(name, spec), accepted=True))
 
     async def columns(self, dagger: Dagger) -> Sequence[Column]:
-        """The output columns of a dagger; none where its query can no longer be checked."""
-        made = await self.made(dagger.name, dagger.spec)
-        return made.columns if made else ()
+        """Return the output columns of a dagger; none where its query can no longer be checked."""
+        origins = await self.trace_origins(dagger.name, dagger.spec)
+        return origins.columns if origins else ()
 
-    def decided(self, event: Request) -> Dagger:
-        """The dagger as the fold would have it after this request. Raises: ApiError when it refuses."""
+    def decide(self, event: Request) -> Dagger:
+        """Return the dagger as the fold would have it after a request. Raises: ApiError where it refuses."""
         after = self._fleet.after(event, self._fleet.sequence + 1, datetime.now(UTC))
         if isinstance(after, Refusal):
             missing = after.code == Code.NOT_FOUND
-            raise no_dagger(event.name, self._fleet) if missing else refused(after)
+            raise no_dagger(event.name, self._fleet) if missing else refusal_error(after)
         if isinstance(event, events_pb2.DaggerRequested):
             fleet = self._fleet
             spent = self._names.refusal(fleet.catalogue, fleet.daggers, event, fleet.sequence)
             if spent is not None:
-                raise refused(spent)
+                raise refusal_error(spent)
         return after
 
-    def shown(self, name: str) -> gateway_pb2.Dagger:
-        """A dagger as it is answered."""
+    def view_dagger(self, name: str) -> gateway_pb2.Dagger:
+        """Return a dagger as responses show it."""
         return view.to_proto(self._fleet.daggers[name], self._fleet)
 
 
-def _made(spec: spec_pb2.DaggerSpec, judged: spec_check.Judged) -> RowOrigins | None:
-    plan = judged.query.plan
+def _row_origins(spec: spec_pb2.DaggerSpec, validation: spec_check.SpecValidation) -> RowOrigins | None:
+    plan = validation.query.plan
     if plan is None:
         return None
     by_text = {condition.text: condition.origins for condition in plan.conditions}
@@ -311,7 +335,7 @@ def _made(spec: spec_pb2.DaggerSpec, judged: spec_check.Judged) -> RowOrigins | 
 
 
 def meta_of(request: Any) -> events_pb2.RequestMeta:
-    """Who asks, for which version, and why: of every request that may expect one."""
+    """Build an event's metadata: who asks, for which version, and why."""
     meta = events_pb2.RequestMeta(actor=actor())
     if request.HasField("expected_version"):
         meta.expected_version = request.expected_version
@@ -326,6 +350,6 @@ def _envelope(request_id: str, expected_version: int) -> Iterator[Violation]:
 
 
 def refuse(violations: Sequence[Violation]) -> None:
-    """Raises: ApiError when something is wrong."""
+    """Raise an error with all violations where there are any. Raises: ApiError."""
     if violations:
         raise invalid(violations)

@@ -1,6 +1,6 @@
-"""What an edit of a dagger does, before it is made. Pure: it goes by the rules that a driver starts by.
+"""Predict what an edit of a dagger does, by the rules that a driver starts by. Pure.
 
-What only Kafka and the checkpoint know is in `hosts.reread_plan`.
+Effects that depend on Kafka and the checkpoint are in `hosts.reread_plan`.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ _START: Final = "{}: it has begun to read already, so another start position cha
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A specification and its query."""
+    """A specification and the plan of its query."""
 
     spec: spec_pb2.DaggerSpec
-    """With every default said."""
+    """The specification with all defaults."""
     plan: Plan | None
     """None where the query can no longer be checked."""
 
 
-def planned(
+def build_plan(
     dagger: Dagger | None,
     before: Plan | None,
     after: Revision,
@@ -76,16 +76,16 @@ def planned(
     *,
     cuts_over: bool,
 ) -> gateway_pb2.PlanDaggerResponse:
-    """What bringing the living dagger to a specification does.
+    """Build the plan that brings the living dagger to a specification.
 
-    `before` is the plan of the query that it has, `watermark` what was heard of its driver last; `cuts_over`:
-    whether the leading scheduler does such a thing.
+    before: the plan of its present query. watermark: the last one that its driver reported. cuts_over:
+    whether the leading scheduler does cutovers.
     """
     action = apply_action.action(dagger, after.spec)
-    had = None if dagger is None else Revision(filled(dagger.name, dagger.spec), before)
-    effect = NOTHING if action == apply_action.UNCHANGED else effect_of(dagger, had, after)
-    changed = changes(had.spec, after.spec) if had else []
-    columns = list(_columns(before, after.plan)) if had else []
+    revision_before = None if dagger is None else Revision(filled(dagger.name, dagger.spec), before)
+    effect = NOTHING if action == apply_action.UNCHANGED else effect_of(dagger, revision_before, after)
+    changed = changes(revision_before.spec, after.spec) if revision_before else []
+    columns = list(_columns(before, after.plan)) if revision_before else []
     answer = gateway_pb2.PlanDaggerResponse(
         action=action,
         effect=effect,
@@ -113,7 +113,7 @@ def planned(
 
 
 def effect_of(dagger: Dagger | None, before: Revision | None, after: Revision) -> Effect:
-    """What the next launch makes of the state that the dagger has."""
+    """Return what the next launch does with the dagger's state."""
     if dagger is None or before is None or not dagger.generation:
         return BEGINS
     if before.plan is None or after.plan is None:
@@ -125,13 +125,13 @@ def effect_of(dagger: Dagger | None, before: Revision | None, after: Revision) -
 
 
 def concerns_sinks(answer: gateway_pb2.PlanDaggerResponse) -> bool:
-    """Whether something may be written by it that was not before: the sinks, or columns, are others."""
+    """Return whether the plan may write anything new: other sinks, or other columns."""
     of_sinks = any(change.field.startswith("sinks") for change in answer.changes)
     return of_sinks or bool(answer.columns) or answer.action == apply_action.CREATED
 
 
 def _why_no_cutover(dagger: Dagger, after: Revision, *, cuts_over: bool) -> str:
-    """Why its driver stops before the next one starts; empty where that one begins beside it."""
+    """Return why the driver stops before the next one starts; empty where they overlap."""
     query = cutover.query_state(after.spec, after.plan) if after.plan else None
     if why := cutover.why_not(dagger.observed_query, query):
         return why
@@ -152,7 +152,7 @@ def _without_effect(changed: Sequence[Change]) -> list[str]:
 
 
 def other_folders(changed: Sequence[Change]) -> Iterator[str]:
-    """Tables of files that have other folders, which the driver finds when it starts."""
+    """Yield a warning for each file table whose folders change, which the next driver refuses."""
     fields = {change.field for change in changed}
     for field in sorted(fields):
         sink = field.removesuffix(".per")
@@ -162,7 +162,7 @@ def other_folders(changed: Sequence[Change]) -> Iterator[str]:
 
 
 def _columns(before: Plan | None, after: Plan | None) -> Iterator[tuple[Column | None, Column | None]]:
-    """Columns that are others: those that went, then those that came or are of another kind."""
+    """Yield removed columns, then new columns and those of another kind, as (before, after)."""
     old = {column.name: column for column in before.columns} if before else {}
     new = {column.name: column for column in after.columns} if after else {}
     yield from ((column, None) for name, column in old.items() if name not in new)

@@ -1,4 +1,4 @@
-"""Options of .proto elements as .proto text: those of Protobuf, features of editions, custom ones. Pure."""
+"""Format options of .proto elements: Protobuf's own, features of editions, and custom ones. Pure."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _FEATURES: Final = "features"
 _QUOTED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-class Options:
-    """Writes options, custom ones by the files that define them."""
+class ProtoOptions:
+    """Formats options; custom ones by the files that define them."""
 
     def __init__(self, files: dp.FileDescriptorSet) -> None:
-        """`files` in dependency order."""
+        """Load the files, which are in dependency order."""
         self._pool = DescriptorPool()
         if all(file.name != dp.DESCRIPTOR.name for file in files.file):
             self._pool.AddSerializedFile(dp.DESCRIPTOR.serialized_pb)
         for file in files.file:
             self._pool.AddSerializedFile(file.SerializeToString())
 
-    def written(self, options: Message) -> list[str]:
-        """Each as `name = value`; a map's mark is none, for the map itself is written."""
+    def format(self, options: Message) -> list[str]:
+        """Return each option as `name = value`, but for the mark of a map's entry, which the map implies."""
         if not options.ByteSize():
             return []
-        described: Any = options.DESCRIPTOR
-        known = self._pool.FindMessageTypeByName(described.full_name)
-        # Read again by the files at hand, where custom options are known as extensions.
-        read = GetMessageClass(known).FromString(options.SerializeToString())
+        own_descriptor: Any = options.DESCRIPTOR
+        known_descriptor = self._pool.FindMessageTypeByName(own_descriptor.full_name)
+        # parsed again by these files' descriptors, which know custom options as extensions
+        read = GetMessageClass(known_descriptor).FromString(options.SerializeToString())
         return list(_entries(read, ""))
 
 
@@ -60,23 +60,23 @@ def _value(field: FieldDescriptor, value: Any) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return quoted(value)
+            return quote(value)
         case bytes():
             return '"' + "".join(f"\\x{byte:02x}" for byte in value) + '"'
     return str(value)
 
 
-def bracketed(options: list[str]) -> str:
-    """Options behind a field or a value of an enum."""
+def bracket(options: list[str]) -> str:
+    """Format the options behind a field or a value of an enum."""
     return f" [{', '.join(options)}]" if options else ""
 
 
-def quoted(text: str) -> str:
-    """A string of a .proto file."""
-    return f'"{"".join(map(_escaped, text))}"'
+def quote(text: str) -> str:
+    """Quote a string for a .proto file."""
+    return f'"{"".join(map(_escape, text))}"'
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _QUOTED:
         return _QUOTED[character]
     return character if character.isprintable() else "".join(f"\\x{byte:02x}" for byte in character.encode())

@@ -1,6 +1,6 @@
-"""A registered message as .proto text, of which protoc makes the same descriptor. Pure.
+"""Format a registered message as .proto text, from which protoc makes the same descriptor. Pure.
 
-Of comments those of fields are in it, as they are registered; services are not registered.
+It has the comments of fields, which are registered, and no services, which are not.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from google.protobuf import descriptor_pb2 as dp
 
 from api_gateway.validate import comments, schemas
-from api_gateway.validate.proto_options import Options, bracketed, quoted
+from api_gateway.validate.proto_options import ProtoOptions, bracket, quote
 from daggerspec.protobuf import scalar
 
 _INDENT: Final = "  "
 _WIDTH: Final = 100
 _Place = tuple[int, ...]
-"""The way down to something in its file, as `google.protobuf.SourceCodeInfo` has it."""
+"""Path to an element of its file, as `google.protobuf.SourceCodeInfo` describes."""
 _Type = dp.DescriptorProto | dp.EnumDescriptorProto
 _FIELD: Final = dp.FieldDescriptorProto
 _MOST_NUMBER: Final = 536_870_911
@@ -28,7 +28,9 @@ _FIRST_EDITION: Final = dp.EDITION_2023
 
 
 def message(files: dp.FileDescriptorSet, name: str) -> str:
-    """The message and all that its fields refer to, by file. A nested one is shown in the one around it."""
+    """Format a message, and all that its fields refer to, by file. A nested message appears within its
+    parent.
+    """
     outermost = {f".{full}": key for file in files.file for full, key in _inside(file)}
     own = {key: (file, declared) for file in files.file for key, declared in _top(file)}
     wanted, pending = set[str](), [outermost[f".{name}"]]
@@ -39,21 +41,21 @@ def message(files: dp.FileDescriptorSet, name: str) -> str:
             continue
         wanted.add(key)
         if isinstance(declared, dp.DescriptorProto):
-            pending += [outermost[type_name] for type_name in _referred(declared)]
+            pending += [outermost[type_name] for type_name in _referred_types(declared)]
             own_extensions = (
                 field for field in file.extension if field.extendee == f".{key}" and field.type_name
             )
             pending += [outermost[extension.type_name] for extension in own_extensions]
-    shown = [(file, [declared for key, declared in _top(file) if key in wanted]) for file in files.file]
-    options = Options(files)
+    parts = [(file, [declared for key, declared in _top(file) if key in wanted]) for file in files.file]
+    options = ProtoOptions(files)
     symbols = frozenset(outermost) | {f".{package}" for file in files.file for package in _packages(file)}
     return "\n".join(
-        "\n".join(_Text(file, files, options, symbols).lines(types)) for file, types in shown if types
+        "\n".join(_Text(file, files, options, symbols).lines(types)) for file, types in parts if types
     )
 
 
 def _top(file: dp.FileDescriptorProto) -> Iterator[tuple[str, _Type]]:
-    """Enums and messages that stand in no other, by full name."""
+    """Yield the top-level enums and messages of a file by full name."""
     for enum in file.enum_type:
         yield _full(file.package, enum.name), enum
     for message in file.message_type:
@@ -61,7 +63,7 @@ def _top(file: dp.FileDescriptorProto) -> Iterator[tuple[str, _Type]]:
 
 
 def _inside(file: dp.FileDescriptorProto) -> Iterator[tuple[str, str]]:
-    """The full name of everything that a file defines, and of what stands in no other around it."""
+    """Yield the full names of all types in a file, each with that of its top-level type."""
     for key, declared in _top(file):
         yield key, key
         pending = [(key, declared)] if isinstance(declared, dp.DescriptorProto) else []
@@ -75,7 +77,7 @@ def _inside(file: dp.FileDescriptorProto) -> Iterator[tuple[str, str]]:
 
 
 def _packages(file: dp.FileDescriptorProto) -> Iterator[str]:
-    """The package of a file and those around it."""
+    """Yield a file's package and its parents."""
     parts = file.package.split(".") if file.package else []
     for count in range(1, len(parts) + 1):
         yield ".".join(parts[:count])
@@ -85,18 +87,18 @@ def _full(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
 
 
-def _referred(message: dp.DescriptorProto) -> Iterator[str]:
+def _referred_types(message: dp.DescriptorProto) -> Iterator[str]:
     yield from (field.type_name for field in message.field if field.type_name)
     for extension in message.extension:
         yield extension.extendee
         yield from (extension.type_name,) if extension.type_name else ()
     for nested in message.nested_type:
-        yield from _referred(nested)
+        yield from _referred_types(nested)
 
 
 @dataclass(frozen=True, slots=True)
 class _Inline:
-    """What is written where a field is: the entry of a map, or a group."""
+    """A nested message that is written in place of a field: the entry of a map, or a group."""
 
     nested: dp.DescriptorProto
     number: int
@@ -104,21 +106,21 @@ class _Inline:
 
 
 class _Text:
-    """Writes one file, or some of the types of it."""
+    """Formats one file, or some of its types."""
 
     def __init__(
         self,
         file: dp.FileDescriptorProto,
         files: dp.FileDescriptorSet,
-        options: Options,
+        options: ProtoOptions,
         symbols: frozenset[str],
     ) -> None:
         self._file, self._files, self._options, self._symbols = file, files, options, symbols
-        self._said: Mapping[_Place, str] = dict(comments.of_fields(file))
+        self._comments: Mapping[_Place, str] = dict(comments.of_fields(file))
         self._is_proto2 = not file.edition and file.syntax in ("", "proto2")
 
     def lines(self, types: Sequence[_Type]) -> Iterator[str]:
-        """The lines of the file."""
+        """Yield the lines of the file."""
         file = self._file
         whole = len(types) == len(file.message_type) + len(file.enum_type)
         yield f"// {file.name}"
@@ -128,35 +130,40 @@ class _Text:
         if imports := list(self._imports(types, whole=whole)):
             yield ""
             yield from imports
-        if options := self._options.written(file.options):
+        if options := self._options.format(file.options):
             yield ""
             yield from (f"option {option};" for option in options)
         numbers = {id(declared): number for number, declared in enumerate(file.message_type)}
         groups = {extension.type_name for extension in file.extension if extension.type == _FIELD.TYPE_GROUP}
         for declared in types:
             if whole and f".{_full(file.package, declared.name)}" in groups:
-                continue  # written where the extension is
+                continue  # written within its extension
             yield ""
             if isinstance(declared, dp.EnumDescriptorProto):
                 yield from self._enum(declared, "")
             else:
                 place = (comments.MESSAGES, numbers[id(declared)])
                 yield from self._message(declared, "", file.package, place)
-        known = {f".{_full(file.package, declared.name)}" for declared in types}
-        extensions = [field for field in file.extension if whole or field.extendee in known]
+        type_names = {f".{_full(file.package, declared.name)}" for declared in types}
+        extensions = [field for field in file.extension if whole or field.extendee in type_names]
         yield from self._extensions(extensions, "", file.package, {})
         yield ""
 
     def _imports(self, types: Sequence[_Type], *, whole: bool) -> Iterator[str]:
-        """The imports of the file; of a part of it those that its fields need, or that define options."""
+        """Yield the imports of the file; of a part only those that its fields need, or that
+        define options.
+        """
         file = self._file
-        known = {file.name: file for file in self._files.file}
+        files_by_name = {file.name: file for file in self._files.file}
         needed = {
-            name for type_ in types if isinstance(type_, dp.DescriptorProto) for name in _referred(type_)
+            name
+            for type_ in types
+            if isinstance(type_, dp.DescriptorProto)
+            for name in _referred_types(type_)
         }
 
         def gives(name: str) -> Iterator[str]:
-            imported = known.get(name, dp.FileDescriptorProto())
+            imported = files_by_name.get(name, dp.FileDescriptorProto())
             yield from (f".{full}" for full, _ in _inside(imported))
             for number in imported.public_dependency:
                 yield from gives(imported.dependency[number])
@@ -169,7 +176,7 @@ class _Text:
         yield from (f'import option "{name}";' for name in file.option_dependency)
 
     def _defining_options(self) -> set[str]:
-        """The files that define custom options, be they used or not."""
+        """Return the files that define custom options, used or not."""
         return {
             file.name
             for file in self._files.file
@@ -180,9 +187,9 @@ class _Text:
     def _enum(self, enum: dp.EnumDescriptorProto, indent: str) -> Iterator[str]:
         inner = indent + _INDENT
         yield f"{indent}{_visibility(enum)}enum {enum.name} {{"
-        yield from (f"{inner}option {option};" for option in self._options.written(enum.options))
+        yield from (f"{inner}option {option};" for option in self._options.format(enum.options))
         for value in enum.value:
-            options = bracketed(self._options.written(value.options))
+            options = bracket(self._options.format(value.options))
             yield f"{inner}{value.name} = {value.number}{options};"
         for span in enum.reserved_range:
             yield f"{inner}reserved {_span(span.start, span.end, _MOST_INT)};"
@@ -190,24 +197,26 @@ class _Text:
         yield f"{indent}}}"
 
     def _reserved_names(self, names: Sequence[str], indent: str) -> Iterator[str]:
-        """Names are words from edition 2023 on, and strings before."""
+        """Yield the reserved names: identifiers from edition 2023 on, strings before."""
         if names:
-            written = names if self._file.edition >= _FIRST_EDITION else [quoted(name) for name in names]
+            written = names if self._file.edition >= _FIRST_EDITION else [quote(name) for name in names]
             yield f"{indent}reserved {', '.join(written)};"
 
     def _message(
         self, message: dp.DescriptorProto, indent: str, scope: str, place: _Place, opening: str = ""
     ) -> Iterator[str]:
-        """A message; `opening` begins a group in place of it."""
+        """Yield a message's lines; `opening` replaces the first line for a group."""
         yield opening or f"{indent}{_visibility(message)}message {message.name} {{"
         yield from self._body(message, indent + _INDENT, _full(scope, message.name), place)
         yield f"{indent}}}"
 
     def _body(self, message: dp.DescriptorProto, inner: str, scope: str, place: _Place) -> Iterator[str]:
-        """What stands in a message. A nested one stands in the order of the descriptor, which has entries of
-        maps and groups among them, where their fields are.
+        """Yield the body of a message.
+
+        Nested messages keep the descriptor's order, among which entries of maps and groups stand where their
+        fields are.
         """
-        yield from (f"{inner}option {option};" for option in self._options.written(message.options))
+        yield from (f"{inner}option {option};" for option in self._options.format(message.options))
         for enum in message.enum_type:
             yield from self._enum(enum, inner)
         inline = self._inline(message, scope)
@@ -223,7 +232,7 @@ class _Text:
                 written = until
         yield from self._fields(message, (written, len(message.field)), inner, scope, place, inline)
         for span in message.extension_range:
-            options = bracketed(self._options.written(span.options))
+            options = bracket(self._options.format(span.options))
             yield f"{inner}extensions {_span(span.start, span.end - 1, _MOST_NUMBER)}{options};"
         for reserved in message.reserved_range:
             yield f"{inner}reserved {_span(reserved.start, reserved.end - 1, _MOST_NUMBER)};"
@@ -231,7 +240,7 @@ class _Text:
         yield from self._extensions(message.extension, inner, scope, inline)
 
     def _inline(self, message: dp.DescriptorProto, scope: str) -> dict[str, _Inline]:
-        """The nested messages that are written as part of a field, by the name of their type."""
+        """Return the nested messages that are written in place of fields, by type name."""
         groups = {
             field.type_name
             for field in (*message.field, *message.extension)
@@ -256,7 +265,7 @@ class _Text:
         place: _Place,
         inline: Mapping[str, _Inline],
     ) -> Iterator[str]:
-        """Fields of a message, those from one number up to another in the order of the descriptor."""
+        """Yield the fields from one index up to another in the descriptor's order."""
         open_oneof: int | None = None
         for number in range(*span):
             field = message.field[number]
@@ -267,10 +276,10 @@ class _Text:
                 declared = message.oneof_decl[oneof]
                 yield f"{inner}oneof {declared.name} {{"
                 margin = inner + _INDENT
-                yield from (f"{margin}option {option};" for option in self._options.written(declared.options))
+                yield from (f"{margin}option {option};" for option in self._options.format(declared.options))
             open_oneof = oneof
             margin = inner if oneof is None else inner + _INDENT
-            yield from _comment(self._said.get((*place, comments.FIELDS, number), ""), margin)
+            yield from _comment(self._comments.get((*place, comments.FIELDS, number), ""), margin)
             yield from self._field(field, margin, scope, place, inline)
         if open_oneof is not None:
             yield f"{inner}}}"
@@ -285,7 +294,7 @@ class _Text:
     ) -> Iterator[str]:
         part = inline.get(field.type_name)
         label = "" if part is not None and part.is_map else self._label(field)
-        options = bracketed([*_declared(field), *self._options.written(field.options)])
+        options = bracket([*_pseudo_options(field), *self._options.format(field.options)])
         if part is not None and not part.is_map:
             opening = f"{margin}{label}group {part.nested.name} = {field.number}{options} {{"
             below = (*place, comments.NESTED, part.number)
@@ -313,8 +322,8 @@ class _Text:
         return short.removeprefix(".") if self._finds(short, scope, field.type_name) else field.type_name
 
     def _finds(self, short: str, scope: str, type_name: str) -> bool:
-        """Whether protoc finds this type by a name without a dot before it: from the innermost scope out, by
-        the first part of the name.
+        """Return whether protoc resolves the name to this type: it searches the first part of the name from
+        the innermost scope outwards.
         """
         first = short.removeprefix(".").split(".")[0]
         parts = scope.split(".") if scope else []
@@ -333,11 +342,11 @@ class _Text:
     ) -> Iterator[str]:
         groups = dict(inline)
         if not indent and self._is_proto2:
-            named = {f".{_full(scope, message.name)}": message for message in self._file.message_type}
+            messages = {f".{_full(scope, message.name)}": message for message in self._file.message_type}
             groups |= {
-                extension.type_name: _Inline(named[extension.type_name], 0, is_map=False)
+                extension.type_name: _Inline(messages[extension.type_name], 0, is_map=False)
                 for extension in extensions
-                if extension.type == _FIELD.TYPE_GROUP and extension.type_name in named
+                if extension.type == _FIELD.TYPE_GROUP and extension.type_name in messages
             }
         for extension in extensions:
             yield f"{indent}extend {extension.extendee} {{"
@@ -350,7 +359,7 @@ def _types(fields: Sequence[dp.FieldDescriptorProto]) -> Iterator[str]:
 
 
 def _end_of_oneof(message: dp.DescriptorProto, number: int) -> int:
-    """Where the fields end that have to be written with one: all of its oneof."""
+    """Return the index behind the fields that must be written with one: all of its oneof."""
     field = message.field[number]
     if field.proto3_optional or not field.HasField("oneof_index"):
         return number + 1
@@ -362,21 +371,21 @@ def _end_of_oneof(message: dp.DescriptorProto, number: int) -> int:
     return max(members) + 1
 
 
-def _declared(field: dp.FieldDescriptorProto) -> Iterator[str]:
-    """What stands among the options of a field and is none in its descriptor."""
+def _pseudo_options(field: dp.FieldDescriptorProto) -> Iterator[str]:
+    """Yield what .proto text has among a field's options, and the descriptor elsewhere."""
     if field.HasField("default_value"):
         text = field.default_value
         if field.type == _FIELD.TYPE_STRING:
-            text = quoted(text)
+            text = quote(text)
         elif field.type == _FIELD.TYPE_BYTES:
             text = f'"{text}"'  # escaped in the descriptor already
         yield f"default = {text}"
     if field.json_name and field.json_name != _json_name(field.name):
-        yield f"json_name = {quoted(field.json_name)}"
+        yield f"json_name = {quote(field.json_name)}"
 
 
 def _json_name(name: str) -> str:
-    """The name in JSON that protoc gives a field."""
+    """Return the JSON name that protoc gives a field."""
     first, *others = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in others)
 
@@ -388,7 +397,7 @@ def _span(first: int, last: int, most: int) -> str:
 
 
 def _visibility(declared: _Type) -> str:
-    """Edition 2024: whether other files may use it, where it is said."""
+    """Return the visibility of a type in edition 2024, where it is declared."""
     words = {dp.VISIBILITY_EXPORT: "export ", dp.VISIBILITY_LOCAL: "local "}
     return words.get(declared.visibility, "")
 

@@ -1,5 +1,6 @@
-"""Checks of queries in processes of their own, which are warm: a costly one holds up no other call, and is
-ended. Each caller has so many at once.
+"""Check queries in warm processes: a costly check delays no other call, and can be killed.
+
+Each caller has a limit of running and of waiting checks.
 """
 
 from __future__ import annotations
@@ -24,59 +25,59 @@ from chassis.logging import logger
 from daggersql import CheckResult, Finding, Severity
 
 Checker: TypeAlias = Callable[[Question], Awaitable[CheckResult]]
-"""Answers a question. Raises: ApiError when it cannot now."""
+"""Answers a question. Raises: ApiError where it cannot now."""
 
 CPU_S: Final = 2.0
-"""CPU-seconds that one check may take."""
+"""Limit of one check, in CPU-seconds."""
 PROCESSES: Final = 2
 AT_ONCE: Final = 1
-"""Checks of one caller that are going on; less than PROCESSES, so that nobody has all of them."""
+"""Running checks per caller; fewer than PROCESSES, so that nobody occupies them all."""
 MOST_WAITING: Final = 32
-"""Checks of one caller that wait for those."""
+"""Waiting checks per caller."""
 _PATIENCE_S: Final = 60.0
-"""For an answer: far more than its CPU-seconds take on a busy machine."""
+"""Longest wait for an answer, in seconds: far more than its CPU-seconds take on a busy machine."""
 
 
 async def in_thread(question: Question) -> CheckResult:
-    """Check in a thread of this process: for who trusts what is checked."""
+    """Check in a thread of this process, for callers that trust the query."""
     return await asyncio.to_thread(answer, question)
 
 
 class CheckProcesses:
-    """A few processes that check; one that died is started anew. Made by `check_processes`."""
+    """A few checking processes, which are replaced when they die. Built by `check_processes`."""
 
     def __init__(self, cpu_s: float) -> None:
         self._cpu_s = cpu_s
         self._idle: asyncio.Queue[Process | None] = asyncio.Queue()
-        """None: one that has to be started."""
+        """Idle processes; None for one that has yet to be started."""
         self._queues = CallerQueues(AT_ONCE, AT_ONCE + MOST_WAITING, _busy)
-        self._going_on: dict[tuple[str, Question], asyncio.Task[CheckResult]] = {}
-        """By who asked what."""
+        self._running: dict[tuple[str, Question], asyncio.Task[CheckResult]] = {}
+        """Running checks by caller and question."""
         self._starting = [asyncio.create_task(self._start()) for _ in range(PROCESSES)]
 
     async def __call__(self, question: Question) -> CheckResult:
-        """What is found about the query; CHECK_TOO_COSTLY for one that took too much.
+        """Check a query; a finding CHECK_TOO_COSTLY where it exceeds its limits.
 
-        What somebody asks again meanwhile is one check. Raises: ApiError.
+        A question that the caller asks again meanwhile shares the check. Raises: ApiError.
         """
         who = principal().name
-        task = self._going_on.get((who, question))
+        task = self._running.get((who, question))
         if task is None:
-            task = self._going_on[who, question] = self._queues.start(lambda: self._checked(question))
-            task.add_done_callback(lambda _: self._going_on.pop((who, question)))
-        # Who goes away takes no process with them: what they asked ends by itself, and soon.
+            task = self._running[who, question] = self._queues.start(lambda: self._check(question))
+            task.add_done_callback(lambda _: self._running.pop((who, question)))
+        # a cancelled call does not cancel its check, which ends by itself, and soon
         return await asyncio.shield(task)
 
     async def _start(self) -> None:
         try:
-            process = await _started(self._cpu_s)
-        except ApiError:  # the first who asks is told
+            process = await _start_process(self._cpu_s)
+        except ApiError:  # the first check tries again, and reports the error
             self._idle.put_nowait(None)
         else:
             self._idle.put_nowait(process)
 
     async def stop(self) -> None:
-        """End all of them, and what they are doing."""
+        """Stop all processes and their checks."""
         for task in self._starting:
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
@@ -84,12 +85,12 @@ class CheckProcesses:
         while not self._idle.empty():
             await _end(self._idle.get_nowait())
 
-    async def _checked(self, question: Question) -> CheckResult:
+    async def _check(self, question: Question) -> CheckResult:
         process = await self._idle.get()
         try:
             if process is None or process.returncode is not None:
-                process = await _started(self._cpu_s)
-            checked = await _asked(process, question)
+                process = await _start_process(self._cpu_s)
+            checked = await _ask_process(process, question)
             return _too_costly(self._cpu_s) if checked is None else checked
         except BaseException:
             await _end(process)
@@ -102,20 +103,20 @@ class CheckProcesses:
 
 @asynccontextmanager
 async def check_processes(cpu_s: float = CPU_S) -> AsyncIterator[CheckProcesses]:
-    """Processes that check inside the block; they start beside it. `cpu_s`: what a check may take."""
-    made = CheckProcesses(cpu_s)
+    """Run processes that check queries inside the block. `cpu_s`: the limit of one check."""
+    processes = CheckProcesses(cpu_s)
     try:
-        yield made
+        yield processes
     finally:
-        await made.stop()
+        await processes.stop()
 
 
-async def _started(cpu_s: float) -> Process:
+async def _start_process(cpu_s: float) -> Process:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "api_gateway.validate.query_check_process", str(cpu_s)),
         stdin=PIPE,
         stdout=PIPE,
-        env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},  # nothing that the gateway knows
+        env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},  # no variable of the gateway's, which may be secret
     )
     try:
         await _frame(process)
@@ -125,11 +126,11 @@ async def _started(cpu_s: float) -> Process:
     return process
 
 
-async def _asked(process: Process, question: Question) -> CheckResult | None:
-    """What is found; None when that took too much. Raises: ApiError."""
+async def _ask_process(process: Process, question: Question) -> CheckResult | None:
+    """Send a question to a process; return None where the check exceeded its limits. Raises: ApiError."""
     text = pickle.dumps(question)
     assert process.stdin is not None
-    with suppress(ConnectionError):  # it has ended, and its end says why
+    with suppress(ConnectionError):  # the process has ended: its exit code says why
         process.stdin.write(len(text).to_bytes(HEAD, "big") + text)
         await process.stdin.drain()
     reply = await _frame(process)
@@ -138,20 +139,20 @@ async def _asked(process: Process, question: Question) -> CheckResult | None:
 
 
 async def _frame(process: Process) -> bytes | None:
-    """What a process says next; None when it took too much. Raises: ApiError."""
+    """Read the next frame of a process; return None where it died of its limits. Raises: ApiError."""
     assert process.stdout is not None
     try:
         async with asyncio.timeout(_PATIENCE_S):
             head = await process.stdout.readexactly(HEAD)
             return await process.stdout.readexactly(int.from_bytes(head, "big"))
     except TimeoutError:
-        raise _died("no answer") from None
+        raise _died_error("no answer") from None
     except asyncio.IncompleteReadError:
         code = await process.wait()
         if code in (-signal.SIGPROF, OUT_OF_MEMORY):
             logger().warning("check.limit_exceeded", code=code)
             return None
-        raise _died(str(code)) from None
+        raise _died_error(str(code)) from None
 
 
 async def _end(process: Process | None) -> None:
@@ -177,7 +178,7 @@ def _busy() -> ApiError:
     )
 
 
-def _died(code: str) -> ApiError:
+def _died_error(code: str) -> ApiError:
     logger().error("check.process_died", code=code)
     return ApiError(
         grpc.StatusCode.UNAVAILABLE,

@@ -1,8 +1,8 @@
-"""One check of a query, as a value: what is asked, and what is answered wherever it is asked.
+"""One check of a query, as a value: the question, and its answer in any process.
 
-`python -m api_gateway.validate.query_check_process CPU_SECONDS` answers one question after the other, in
-frames (four bytes of length, then a pickle), from stdin to stdout: `query_check_pool` starts it. A check that
-takes more CPU or memory than it is given ends this process, and with it nothing else.
+`python -m api_gateway.validate.query_check_process CPU_SECONDS` answers questions one by one, in frames (four
+bytes of length, then a pickle), from stdin to stdout: `query_check_pool` starts it. A check that exceeds its
+CPU or memory ends this process, and nothing else.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from daggersql.functions.codepoints import by_category
 
 HEAD: Final = 4
 OUT_OF_MEMORY: Final = 3
-"""Exit code of a process whose check took more memory than it may."""
+"""Exit code of a process whose check exceeded its memory."""
 _MEMORY: Final = 1024 * 1024 * 1024
 _NICE: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream that a query may read."""
+    """A stream that the query may read."""
 
     table: str
     message: str
     time_field: str
     files: bytes
-    """A FileDescriptorSet with the message and all it needs."""
+    """A serialised FileDescriptorSet with the message and all its imports."""
     records: bool = False
-    """Whether the query may have its records as they are."""
+    """True where the query may read whole records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """All that a check depends on."""
+    """All inputs of a check."""
 
     sql: str
     streams: tuple[Stream, ...]
@@ -55,13 +55,13 @@ class Question:
     accepted: bool
     expressions: tuple[tuple[int, int], ...] = ()
     unknown: tuple[str, ...] = ()
-    """Further tables, of which nothing is known."""
+    """Further tables, whose columns are unknown."""
     conditions: tuple[str, ...] = ()
-    """Which rows sinks want."""
+    """Conditions of sinks for their rows."""
 
 
 def answer(question: Question) -> CheckResult:
-    """What is found about a query."""
+    """Check the query of a question."""
     return check(
         question.sql,
         [
@@ -87,31 +87,32 @@ def _message(files: bytes, name: str) -> Descriptor:
 
 
 def main(argv: list[str]) -> int:
-    """Answer questions until stdin ends; answers the exit code."""
+    """Answer questions until stdin ends; return the exit code."""
     cpu_s = float(argv[0])
-    asked, answered = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # prints of libraries must not reach the replies
     os.nice(_NICE)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the gateway drains, and closes stdin
+    # a terminal interrupts the gateway, which drains, and closes stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     by_category()
     answer(Question("SELECT 1", (), (), early=False, points=False, accepted=False))
-    _write(answered, b"")  # ready
-    while question := _read(asked):
+    _write(replies, b"")  # ready
+    while question := _read(requests):
         try:
-            # Nobody handles SIGPROF: it ends the process, whatever holds its interpreter.
+            # SIGPROF has no handler: it kills the process, also within a library
             signal.setitimer(signal.ITIMER_PROF, cpu_s)
             reply = pickle.dumps(answer(pickle.loads(question)))  # noqa: S301 - from the gateway that started us
             signal.setitimer(signal.ITIMER_PROF, 0)
         except MemoryError:
             return OUT_OF_MEMORY
-        _write(answered, reply)
+        _write(replies, reply)
     return 0
 
 
 def _read(file: BinaryIO) -> bytes:
-    """The next frame; empty at the end."""
+    """Read the next frame; return no bytes at the end."""
     head = file.read(HEAD)
     return file.read(int.from_bytes(head, "big")) if len(head) == HEAD else b""
 

@@ -1,4 +1,4 @@
-"""Checks of queries, the newest ones remembered: every apply of a dagger sends its query again."""
+"""Check queries, and cache the newest results: every apply of a dagger sends its query again."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from daggersql import CheckResult
 from fleet import Fleet
 from fleet.fold.resolve import descriptors
 
-_REMEMBERED: Final = 256
-_DESCRIBED: Final = 64
-_MAX_REMEMBERED_CHARACTERS: Final = 16_384
+_CACHED_RESULTS: Final = 256
+_CACHED_FILES: Final = 64
+_MAX_CACHED_CHARACTERS: Final = 16_384
 
 
 class Checks:
-    """Checks the queries of specs, wherever its checker does that."""
+    """Checks the queries of specifications by a checker."""
 
     def __init__(self, checker: Checker = in_thread) -> None:
         self._checker = checker
-        self._found: dict[Hashable, CheckResult] = {}
-        """By all that a check depends on; what was used last stands last."""
+        self._results: dict[Hashable, CheckResult] = {}
+        """Results by all inputs of the check, least recently used first."""
         self._files: dict[Hashable, bytes] = {}
-        """Of messages, by when they were registered; as above."""
+        """Files of messages by their registration, least recently used first."""
 
     async def check(
         self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool, unknown: Sequence[str] = ()
     ) -> CheckResult:
-        """What is found about the query. Raises: Unresolved, ApiError.
+        """Check a specification's query. Raises: Unresolved, ApiError.
 
-        `accepted`: the dagger has it already. `unknown`: its tables without a stream that is registered.
+        `accepted`: the dagger has it already. `unknown`: its tables without a registered stream.
         """
         key = (_inputs(spec, fleet, unknown), accepted)
-        checked = self._found.pop(key, None)
+        checked = self._results.pop(key, None)
         if checked is None:
             checked = await self._checker(self._question(spec, fleet, unknown, accepted=accepted))
-        if sum(map(len, (query.of(spec).sql, *sinks.conditions(spec)))) <= _MAX_REMEMBERED_CHARACTERS:
-            self._found[key] = checked
-            if len(self._found) > _REMEMBERED:
-                del self._found[next(iter(self._found))]
+        if sum(map(len, (query.of(spec).sql, *sinks.conditions(spec)))) <= _MAX_CACHED_CHARACTERS:
+            self._results[key] = checked
+            if len(self._results) > _CACHED_RESULTS:
+                del self._results[next(iter(self._results))]
         return checked
 
     def _question(
         self, spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str], *, accepted: bool
     ) -> Question:
-        """Raises: Unresolved."""
+        """Build the question for a specification. Raises: Unresolved."""
         text = query.of(spec)
-        known = (stream for stream in spec.streams if stream.table not in unknown)
-        streams = ((stream.table, fleet.streams[stream.stream].value) for stream in known)
+        inputs = (stream for stream in spec.streams if stream.table not in unknown)
+        streams = ((stream.table, fleet.streams[stream.stream].value) for stream in inputs)
         return Question(
             text.sql,
             tuple(
@@ -60,7 +60,7 @@ class Checks:
                     name,
                     stream.message,
                     stream.time_field,
-                    self._described(stream.message, fleet),
+                    self._files_of(stream.message, fleet),
                     query.has_records(spec),
                 )
                 for name, stream in streams
@@ -74,21 +74,26 @@ class Checks:
             conditions=sinks.conditions(spec),
         )
 
-    def _described(self, message: str, fleet: Fleet) -> bytes:
-        """The files of a message; kept, for to put them together takes milliseconds. Raises: Unresolved."""
+    def _files_of(self, message: str, fleet: Fleet) -> bytes:
+        """Return the serialised files of a message, from the cache since collecting them takes milliseconds.
+
+        Raises: Unresolved.
+        """
         schema = fleet.messages.get(message)
         key = (message, schema and schema.sequence)
         files = self._files.pop(key, None)
         if files is None:
             files = descriptors(fleet, [message]).SerializeToString(deterministic=True)
         self._files[key] = files
-        if len(self._files) > _DESCRIBED:
+        if len(self._files) > _CACHED_FILES:
             del self._files[next(iter(self._files))]
         return files
 
 
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> Hashable:
-    """All that a check depends on: query, emission and store, what its tables are made of, the references."""
+    """Return all inputs of a check: query, emission and store, what its tables are made of,
+    the references.
+    """
     tables: list[Hashable] = [*unknown]
     for input_ in spec.streams:
         if input_.table in unknown:

@@ -1,7 +1,7 @@
-"""What a specification may reach: addresses of its own, topics of other teams, groups of other services.
+"""Judge what a specification may reach: addresses, topics of other teams, groups of other services.
 
-It is judged when somebody asks for it, and by who asks. What a dagger has already it keeps: who changes
-something else of it is not asked about that again. A gateway that observes says what it would refuse.
+A request is judged by its caller. What a dagger reaches already stays allowed: a caller who changes something
+else of it is not judged by that again. A gateway that observes reports what it would refuse.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from api_gateway.auth.destination_ownership import destinations as written_to
 from api_gateway.validate.topic_ownership import (
     UNKNOWN,
     Kafkas,
-    hidden,
+    hidden_topics,
     of_others,
     of_streams,
     read,
     unclear,
-    written,
+    written_topics,
 )
 from chassis.egress.addresses import PORTS, Address, EgressRules, refusal
 from chassis.egress.pools import resolve
@@ -41,194 +41,202 @@ from fleet.fold.resolve import Registered
 
 _PATIENCE_S: Final = 2.0
 _REGISTERED: Final = " by `daggers sink apply`, and the sink says `registered: NAME` then"
-_AT_ONCE: Final = 4
+_RESOLVERS: Final = 4
 _UNKNOWN_NAME: Final = (
     "its name leads nowhere that the gateway can find, so nobody can judge where drivers would connect, and"
     " it is not in DAGGERS_ALLOWED_HOSTS"
 )
 _TEAM: Final = "{team}"
 KafkaId: TypeAlias = Callable[[str, Context], Awaitable[str]]
-"""What the Kafka of a cluster, by its name, says that it is; empty when it says nothing."""
+"""Returns the id of the Kafka of a cluster, by the cluster's name; empty where the Kafka tells none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What an administrator allows tenants."""
+class ReachLimits:
+    """Limits that an administrator sets for tenants."""
 
     allowed: EgressRules = field(default_factory=EgressRules)
-    """Addresses."""
+    """Addresses and hosts that may be reached."""
     groups: Sequence[str] = ()
-    """Prefixes of consumer groups; `{team}` stands for the dagger's."""
+    """Prefixes of consumer groups; `{team}` stands for the dagger's team."""
     folders: Sequence[str] = ()
-    """Where sinks may write files (`daggerspec.folders`)."""
+    """Folders below which sinks may write files (`daggerspec.folders`)."""
     proxies: Proxies = field(default_factory=Proxies)
-    """By which proxies calls leave: what a name leads to that only they know, they judge."""
+    """Proxies by which connections leave. A host that only the proxy can resolve is judged by it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found about a specification."""
+class ReachVerdict:
+    """Verdict on what a specification reaches."""
 
     wrong: Sequence[Violation] = ()
-    """What is refused."""
+    """Violations that are refused."""
     observed: Sequence[Violation] = ()
-    """What would be refused, and what is not known."""
+    """Violations that would be refused if the gateway enforced, and facts that could not be determined."""
     destinations: Sequence[str] = ()
-    """What its sinks write to and becomes its team's; none where only is observed, or nobody's team asks."""
+    """Destinations of its sinks, which become its team's; none while the gateway observes, or without a team.
+    """
 
 
 class Reach:
-    """Judges specifications."""
+    """Judges what specifications reach."""
 
     def __init__(
         self,
         fleet: Fleet,
         kafka_id: KafkaId,
-        bounds: Bounds,
+        bounds: ReachLimits,
         *,
         enforce: bool,
         resolver: Callable[[str, int], list[Address]] = resolve,
     ) -> None:
-        """`resolver` says the addresses of a host; it may block."""
+        """Create the thread pool for resolving. `resolver` returns the addresses of a host; it may block."""
         self._fleet, self._kafka_id, self._bounds, self._enforce = fleet, kafka_id, bounds, enforce
         self._resolver = resolver
-        # Of its own: names that are answered slowly must hold up nobody who waits for the database.
-        self._threads = ThreadPoolExecutor(_AT_ONCE, "reach")
+        # a pool of its own: slow name servers must not delay calls that wait for the database
+        self._threads = ThreadPoolExecutor(_RESOLVERS, "reach")
         self.ownership = Ownership(fleet, self._addresses_of)
 
-    async def found(
+    async def check_spec(
         self,
         path: str,
         name: str,
         spec: spec_pb2.DaggerSpec,
-        held: Sequence[spec_pb2.ResolvedSink],
+        resolved_sinks: Sequence[spec_pb2.ResolvedSink],
         who: Principal,
         context: Context,
-    ) -> Found:
-        """What a principal may not reach by the spec of the dagger `name`, its defaults filled in; `held` are
-        its sinks, addresses filled in.
+    ) -> ReachVerdict:
+        """Judge what `who` reaches by the specification of dagger `name`, which has its defaults;
+        `resolved_sinks` have their addresses.
         """
         living = self._fleet.living(name)
         before = defaults.filled(name, living.spec) if living else spec_pb2.DaggerSpec()
         ruled = {
             f"{path}.sinks[{number}]": sink.sink
-            for number, sink in enumerate(held)
+            for number, sink in enumerate(resolved_sinks)
             if sink.HasField("egress")
         }
-        had = self._held(name, before) if ruled else ()
-        refused = [address async for address in self._addresses(ruled, had)]
+        had = self._resolve_sinks(name, before) if ruled else ()
+        refusals = [address async for address in self._addresses(ruled, had)]
         if spec.consumer_group != before.consumer_group and not is_administrator(who, self._fleet):
-            refused += foreign_group(f"{path}.consumer_group", name, spec, self._bounds.groups)
+            refusals += foreign_group(f"{path}.consumer_group", name, spec, self._bounds.groups)
         outside = list(self._folders(ruled, had, spec.team))
         loops, others = await self._topics(path, name, spec, before, who, context)
         unknown = [violation for violation in (*loops, *others) if violation.reason == UNKNOWN]
         wrong = [*outside, *(loop for loop in loops if loop.reason != UNKNOWN)]
-        refused += [violation for violation in others if violation.reason != UNKNOWN]
-        judged = {violation.field for violation in others}
-        foreign = self.ownership.violations(path, name, spec, held)
-        refused += [violation async for violation in foreign if violation.field not in judged]
+        refusals += [violation for violation in others if violation.reason != UNKNOWN]
+        judged_fields = {violation.field for violation in others}
+        foreign = self.ownership.violations(path, name, spec, resolved_sinks)
+        refusals += [violation async for violation in foreign if violation.field not in judged_fields]
         if self._enforce:
-            return Found((*wrong, *refused), unknown, written_to(held) if spec.team else ())
-        return Found(wrong, (*refused, *unknown))
+            return ReachVerdict((*wrong, *refusals), unknown, written_to(resolved_sinks) if spec.team else ())
+        return ReachVerdict(wrong, (*refusals, *unknown))
 
     async def _addresses(
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink]
     ) -> AsyncIterator[Violation]:
-        """Addresses that no administrator registered, and that lead where nobody may go."""
-        known = {server for sink in had for server in destinations.servers(sink).items()}
+        """Yield a violation for each unregistered address that leads where tenants may not go."""
+        servers_before = {server for sink in had for server in destinations.servers(sink).items()}
         for path, sink in ruled.items():
-            for violation in await self._refused(path, sink, known):
+            for violation in await self._refused_servers(path, sink, servers_before):
                 yield violation
 
     def _folders(
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink], team: str
     ) -> Iterator[Violation]:
-        """Files that would be written where no administrator allows it: never only observed."""
-        known = {destinations.written_below(sink) for sink in had}
+        """Yield a violation for each file sink outside of the allowed folders, which is refused in both
+        modes.
+        """
+        folders_before = {destinations.written_below(sink) for sink in had}
         for path, sink in ruled.items():
-            if destinations.written_below(sink) not in known:
+            if destinations.written_below(sink) not in folders_before:
                 yield from self._outside(path, sink, team)
 
     def _outside(self, path: str, sink: spec_pb2.Sink, team: str) -> Iterator[Violation]:
-        """Why a sink of a team may not write below its folder."""
+        """Yield why a sink of a team may not write below its folder."""
         field, folder = destinations.written_below(sink) or ("", "")
         allowed = folders.of(team, self._bounds.folders)
         if not folders.is_plain(folder) or folders.holding(allowed, folder):
-            return  # what is no folder the rule book tells
-        told = f"only below {', '.join(allowed)}" if allowed else "files are written nowhere"
-        text = f"may not be written to, {told}: an administrator can allow it (DAGGERS_ALLOWED_FOLDERS)"
+            return  # the rule book reports what is no folder
+        where = f"only below {', '.join(allowed)}" if allowed else "files are written nowhere"
+        text = f"may not be written to, {where}: an administrator can allow it (DAGGERS_ALLOWED_FOLDERS)"
         yield Violation(f"{path}.{field}", f"{text}, or register the sink", "FOLDER_REFUSED")
 
-    async def registered(self, path: str, sink: spec_pb2.RegisteredSink) -> Found:
-        """What may not be reached of a sink that is to be registered; administrators register any."""
+    async def check_registered(self, path: str, sink: spec_pb2.RegisteredSink) -> ReachVerdict:
+        """Judge what a sink reaches that is to be registered; administrators may register any."""
         if sink.exempt:
-            return Found()
+            return ReachVerdict()
         addresses: list[tuple[str, spec_pb2.Sink, Sequence[str]]] = [(path, sink.sink, sink.teams)]
         for number, parts in enumerate(sink.by_team):
             where = f"{path.removesuffix('.sink')}.by_team[{number}].sink"
             addresses.append((where, sinks.of_team(sink, parts.team), [parts.team]))
-        outside, refused = list[Violation](), list[Violation]()
+        outside, refusals = list[Violation](), list[Violation]()
         for where, address, teams in addresses:
             outside += [wrong for team in teams for wrong in self._outside(where, address, team)][:1]
-            refused += await self._refused(where, address)
-        return Found([*outside, *refused]) if self._enforce else Found(outside, refused)
+            refusals += await self._refused_servers(where, address)
+        return ReachVerdict([*outside, *refusals]) if self._enforce else ReachVerdict(outside, refusals)
 
-    def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:
-        """Sinks with their addresses."""
-        asked = Asked(name, spec, Registered(self._fleet))
-        return [resolved.sink for resolved, _ in sinks.all_resolved("", asked)]
+    def _resolve_sinks(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:
+        """Return the sinks of a specification with their addresses."""
+        context = Asked(name, spec, Registered(self._fleet))
+        return [resolved.sink for resolved, _ in sinks.all_resolved("", context)]
 
-    async def _refused(
-        self, path: str, sink: spec_pb2.Sink, known: Set[tuple[str, str]] = frozenset()
+    async def _refused_servers(
+        self, path: str, sink: spec_pb2.Sink, allowed_before: Set[tuple[str, str]] = frozenset()
     ) -> Sequence[Violation]:
-        """Why a sink may not be where its address says, nor ask for tokens where it does; but of `known`."""
-        refused = []
+        """Return violations for servers that a sink may not connect to, or request tokens at; none for
+        `allowed_before`.
+        """
+        violations = []
         for place, url in destinations.servers(sink).items():
-            why = None if (place, url) in known else await self._refusal(url)
+            why = None if (place, url) in allowed_before else await self._refusal(url)
             if why is not None:
                 text = f"may not be reached: {why}; an administrator can register it{_REGISTERED}"
-                refused.append(Violation(f"{path}.{place}", text, "ADDRESS_REFUSED"))
-        return refused
+                violations.append(Violation(f"{path}.{place}", text, "ADDRESS_REFUSED"))
+        return violations
 
     async def _refusal(self, url: str) -> str | None:
-        """Why nothing may be sent to a URL, or to host:port by a protocol that encrypts; None when it may."""
+        """Return why nothing may be sent to a URL, or to host:port over TLS; None where it may."""
         try:
             parts = urlsplit(url if "://" in url else f"https://{url}")
             host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
         except ValueError:
-            return None  # what is no URL the rule book tells
+            return None  # the rule book reports what is no URL
         allowed = self._bounds.allowed
         try:
-            addresses = await self._resolved(host, port)
+            addresses = await self._resolve(host, port)
         except (OSError, ValueError):
             if not self._enforce:
-                return None  # drivers may know the host; they judge each connection
+                return None  # drivers may resolve the host, and judge each connection
             by_proxy = self._bounds.proxies.of(parts.scheme, host, port) is not None
             if not by_proxy and host and not allowed.has(host, port):
                 return _UNKNOWN_NAME
             addresses = []
         return refusal(parts.scheme, host, port, addresses, allowed)
 
-    async def _resolved(self, host: str, port: int) -> list[Address]:
-        """The addresses of a host. Raises: OSError, ValueError."""
+    async def _resolve(self, host: str, port: int) -> list[Address]:
+        """Resolve a host to its addresses. Raises: OSError, ValueError."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_PATIENCE_S):
             return await loop.run_in_executor(self._threads, self._resolver, host, port)
 
     async def _addresses_of(self, server: str) -> Sequence[Address]:
-        """The addresses of host:port; none where they are not known here."""
+        """Return the addresses of host:port; none where it cannot be resolved here."""
         host, _, port = server.rpartition(":")
         try:
-            return await self._resolved(host.strip("[]"), int(port))
+            return await self._resolve(host.strip("[]"), int(port))
         except (OSError, ValueError):
             return ()
 
     def conflicts(self) -> AsyncIterator[tuple[Dagger, Refusal]]:
-        """Daggers that write to what another team owns, each with why it may not."""
+        """Yield daggers that write to another team's destination, each with the refusal."""
         return self.ownership.conflicts()
 
     async def check_rows(self, dagger: Dagger) -> None:
-        """Raises: ApiError where a dagger writes to what is another team's, as is what is read there."""
+        """Check that a dagger writes to no other team's destination, before its rows are read there.
+
+        Raises: ApiError.
+        """
         if self._enforce:
             await self.ownership.check_rows(dagger)
 
@@ -241,9 +249,12 @@ class Reach:
         who: Principal,
         context: Context,
     ) -> tuple[Sequence[Violation], Sequence[Violation]]:
-        """Topics that come back, and those of other teams; administrators may write to these."""
-        had = set(written(before, self._fleet).values())
-        new = {field: place for field, place in written(spec, self._fleet).items() if place not in had}
+        """Return violations for topics that the dagger also reads, and for topics of other teams.
+
+        Administrators may write to topics of other teams.
+        """
+        had = set(written_topics(before, self._fleet).values())
+        new = {field: place for field, place in written_topics(spec, self._fleet).items() if place not in had}
         if not new:
             return (), ()
         inputs = read(spec, self._fleet)
@@ -253,24 +264,26 @@ class Reach:
         kafkas = Kafkas(self._fleet, await self._ids(unclear(new, {*inputs, *others, *streams}), context))
         loops = tuple(kafkas.come_back(path, new, inputs))
         back = {violation.field for violation in loops}
-        foreign = [*kafkas.taken(path, new, others), *kafkas.read(path, new, streams)]
+        foreign = [*kafkas.foreign_topics(path, new, others), *kafkas.read(path, new, streams)]
         if not exempt:
-            foreign += hidden(path, new, spec.team, self._fleet)
+            foreign += hidden_topics(path, new, spec.team, self._fleet)
         return loops, tuple(violation for violation in foreign if violation.field not in back)
 
     async def _ids(self, clusters: set[str], context: Context) -> Mapping[str, str]:
-        """What the Kafkas of clusters say that they are."""
-        said = await asyncio.gather(*(self._kafka_id(cluster, context) for cluster in clusters))
-        return dict(zip(clusters, said, strict=True))
+        """Return the ids of the clusters' Kafkas by the names of the clusters."""
+        ids = await asyncio.gather(*(self._kafka_id(cluster, context) for cluster in clusters))
+        return dict(zip(clusters, ids, strict=True))
 
 
 def foreign_group(
     path: str, name: str, spec: spec_pb2.DaggerSpec, prefixes: Sequence[str]
 ) -> Iterator[Violation]:
-    """A group that may be somebody else's: committing in it moves where they read on."""
-    asked, own = spec.consumer_group, defaults.consumer_group(name)
+    """Yield a violation for a consumer group of another service: commits in it would move that service's
+    offsets.
+    """
+    group, own = spec.consumer_group, defaults.consumer_group(name)
     allowed = [prefix.replace(_TEAM, spec.team) for prefix in prefixes if spec.team or _TEAM not in prefix]
-    if asked == own or (not topics.is_platform(asked) and any(map(asked.startswith, allowed))):
+    if group == own or (not topics.is_platform(group) and any(map(group.startswith, allowed))):
         return
     begins = f", or begin with {' or '.join(allowed)}" if allowed else ""
     text = f"must be {own}{begins}: an administrator allows others (DAGGERS_GATEWAY_CONSUMER_GROUPS)"

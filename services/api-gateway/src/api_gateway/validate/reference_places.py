@@ -1,4 +1,4 @@
-"""Whether a reference table may be registered: its name, its format, and a place that is allowed. Pure."""
+"""Judge whether a reference table may be registered: its name, its format, and its place. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _MAX_LOCATION: Final = 2_000
 
 
 def violations(path: str, table: spec_pb2.ReferenceTable, places: Sequence[str]) -> Iterator[Violation]:
-    """What is wrong with a table. `places` are the folders and base URLs that an administrator allows."""
+    """Yield what is wrong with a table. `places` are the folders and base URLs that an
+    administrator allows.
+    """
     yield from fields.reference(f"{path}.name", table.name)
     if table.format not in _FORMATS:
         yield Violation(f"{path}.format", "must be JSON, CSV or Parquet", "REQUIRED")
@@ -40,7 +42,7 @@ def violations(path: str, table: spec_pb2.ReferenceTable, places: Sequence[str])
 
 
 def _unusable(location: str) -> str | None:
-    """Why a location cannot be one, wherever it is; None when it can."""
+    """Return why a location is invalid at any place; None where it is valid."""
     if len(location) > _MAX_LOCATION or not location.isprintable():
         return f"must be at most {_MAX_LOCATION} printable characters"
     try:
@@ -54,7 +56,7 @@ def _unusable(location: str) -> str | None:
     if is_url and (parts.username is not None or parts.password is not None or parts.query or parts.fragment):
         return "must be a URL without credentials, ? and #: everybody may read it"
     path = unquote(parts.path) if is_url else location
-    # what leads back out of an allowed place, or reads as another path to somebody else
+    # paths that leave an allowed place, or that another program reads as another path
     if posixpath.normpath(path) != path or path.startswith("//") or "\\" in path:
         return "must be written without . and .., // and a / at its end"
     return None

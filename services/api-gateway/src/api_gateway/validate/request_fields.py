@@ -1,7 +1,7 @@
-"""What every request must look like beside what it is about: ids, versions, sizes. Pure.
+"""Check fields that many requests have: ids, versions, sizes. Pure.
 
-Each check yields violations whose paths begin with `path`. What things themselves must look like is in
-`daggerspec`; what needs the state (does this stream exist?) is in `spec_check` and `schemas`.
+Each check yields violations whose paths begin with `path`. Checks of resources are in `daggerspec`; checks
+that need the state (does this stream exist?) are in `spec_check` and `schemas`.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 def request_id(path: str, value: str) -> Iterator[Violation]:
-    """Identity of a request; empty lets the server make one."""
+    """Check the id of a request; empty lets the server create one."""
     if value and not _PLAIN.fullmatch(value):
         yield Violation(path, "must be 1 to 128 ASCII characters without spaces", "INVALID_REQUEST_ID")
 
 
 def version(path: str, value: int) -> Iterator[Violation]:
-    """An expected version."""
+    """Check an expected version."""
     if value < 0:
         yield Violation(path, "must not be negative", "OUT_OF_RANGE")
 
 
 def sequence(path: str, value: int) -> Iterator[Violation]:
-    """A minimum sequence."""
+    """Check a minimum sequence."""
     if value < 0:
         yield Violation(path, "must not be negative", "OUT_OF_RANGE")
 
 
 def instant(path: str, value: Timestamp) -> Iterator[Violation]:
-    """A point in time, which Python can say."""
+    """Check that an instant is in the range of Python's datetime."""
     try:
         value.ToDatetime()
     except (ValueError, OverflowError):
@@ -46,13 +46,13 @@ def instant(path: str, value: Timestamp) -> Iterator[Violation]:
 
 
 def page_size(path: str, value: int) -> Iterator[Violation]:
-    """How much to answer."""
+    """Check the size of a page."""
     if value < 0:
         yield Violation(path, "must not be negative", "OUT_OF_RANGE")
 
 
 def message(path: str, value: str) -> Iterator[Violation]:
-    """Why something is asked."""
+    """Check the text by which a caller explains a request."""
     if len(value) > MAX_MESSAGE:
         text = f"has {len(value)} characters; at most {MAX_MESSAGE} say why"
         limits = {"size": str(len(value)), "limit": str(MAX_MESSAGE)}
@@ -60,7 +60,7 @@ def message(path: str, value: str) -> Iterator[Violation]:
 
 
 def event_size(path: str, size: int) -> Iterator[Violation]:
-    """Size of the event a request becomes, in bytes."""
+    """Check the size of a request's event, in bytes."""
     if size > MAX_EVENT_BYTES:
         text = f"makes an event of {size} bytes; the log takes at most {MAX_EVENT_BYTES}"
         limits = {"size": str(size), "limit": str(MAX_EVENT_BYTES)}

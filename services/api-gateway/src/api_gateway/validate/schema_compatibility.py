@@ -1,7 +1,7 @@
-"""Whether a newer revision of a schema can read what the older wrote, on the wire and by name. Pure.
+"""Check that a newer schema reads what an older one wrote, on the wire and by name. Pure.
 
-What is in a topic stays there, queries and sinks name fields: so a field keeps its number, name, type and
-cardinality, an enum value its number and name, and what goes away is reserved and never comes back.
+Records stay in their topics, and queries and sinks name fields. So a field keeps its number, name, type and
+cardinality, an enum value its number and name; what is removed is reserved for ever.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AT = "schema.files"
 
 
 def breaks(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
-    """A violation for each change that breaks readers of what is registered now."""
+    """Yield a violation for each change that breaks readers of the registered schema."""
     old_messages: dict[str, dp.DescriptorProto] = {}
     old_enums: dict[str, dp.EnumDescriptorProto] = {}
     entries = {name: fleet.messages[name] for name in schema.messages if name in fleet.messages}
@@ -39,27 +39,27 @@ def breaks(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
 def _message(name: str, old: dp.DescriptorProto, new: dp.DescriptorProto) -> Iterator[Violation]:
     was = {field.number: field for field in old.field}
     now = {field.number: field for field in new.field}
-    kept = _reserved(new)
+    reserved_now = _reserved_ranges(new)
     for number, field in sorted(was.items()):
         place = f"{name}.{field.name} (field {number})"
         if number not in now:
-            if not any(number in span for span in kept):
-                yield _broken(place, f"is gone: reserve {number}, so that nobody uses it again", "REMOVED")
+            if not any(number in span for span in reserved_now):
+                yield _violation(place, f"is gone: reserve {number}, so that nobody uses it again", "REMOVED")
             continue
         yield from _field(place, field, now[number], old, new)
     for number, field in sorted(now.items()):
         place = f"{name}.{field.name} (field {number})"
         if number in was:
             continue
-        if any(number in span for span in _reserved(old)):
-            yield _broken(place, f"uses number {number}, which is reserved", "REUSED")
+        if any(number in span for span in _reserved_ranges(old)):
+            yield _violation(place, f"uses number {number}, which is reserved", "REUSED")
         elif field.label == dp.FieldDescriptorProto.LABEL_REQUIRED:
-            yield _broken(place, "is new and required: older records lack it", "NEW_REQUIRED")
+            yield _violation(place, "is new and required: older records lack it", "NEW_REQUIRED")
         if field.name in old.reserved_name or field.name in {field_.name for field_ in was.values()}:
-            yield _broken(place, f"uses the name {field.name} of another field", "REUSED")
-    for span in _reserved(old):
-        if not _covered(span, kept):
-            yield _broken(name, f"no longer reserves {span.start} to {span.stop - 1}", "UNRESERVED")
+            yield _violation(place, f"uses the name {field.name} of another field", "REUSED")
+    for span in _reserved_ranges(old):
+        if not _covered(span, reserved_now):
+            yield _violation(name, f"no longer reserves {span.start} to {span.stop - 1}", "UNRESERVED")
 
 
 def _field(
@@ -70,16 +70,16 @@ def _field(
     new: dp.DescriptorProto,
 ) -> Iterator[Violation]:
     if was.name != now.name:
-        yield _broken(place, f"is now called {now.name}: queries name fields", "RENAMED")
+        yield _violation(place, f"is now called {now.name}: queries name fields", "RENAMED")
     if (was.type, was.type_name) != (now.type, now.type_name):
-        yield _broken(place, f"was {_kind(was)} and is now {_kind(now)}", "TYPE_CHANGED")
+        yield _violation(place, f"was {_kind(was)} and is now {_kind(now)}", "TYPE_CHANGED")
     repeated = dp.FieldDescriptorProto.LABEL_REPEATED
     if (was.label == repeated) != (now.label == repeated):
-        yield _broken(place, "changed between single and repeated", "CARDINALITY_CHANGED")
+        yield _violation(place, "changed between single and repeated", "CARDINALITY_CHANGED")
     elif now.label == dp.FieldDescriptorProto.LABEL_REQUIRED != was.label:
-        yield _broken(place, "is now required: older records may lack it", "NEW_REQUIRED")
+        yield _violation(place, "is now required: older records may lack it", "NEW_REQUIRED")
     if _oneof(was, old) != _oneof(now, new):
-        yield _broken(place, "moved into, out of or between oneofs", "ONEOF_CHANGED")
+        yield _violation(place, "moved into, out of or between oneofs", "ONEOF_CHANGED")
 
 
 def _enum(name: str, old: dp.EnumDescriptorProto, new: dp.EnumDescriptorProto) -> Iterator[Violation]:
@@ -92,19 +92,21 @@ def _enum(name: str, old: dp.EnumDescriptorProto, new: dp.EnumDescriptorProto) -
         if value.number in now:
             if value.name not in now[value.number]:
                 names = " and ".join(sorted(now[value.number]))
-                yield _broken(place, f"is now called {names}: queries name values", "RENAMED")
+                yield _violation(place, f"is now called {names}: queries name values", "RENAMED")
         elif not any(value.number in span for span in reserved):
-            yield _broken(place, f"is gone: reserve {value.number}, so that nobody uses it again", "REMOVED")
+            yield _violation(
+                place, f"is gone: reserve {value.number}, so that nobody uses it again", "REMOVED"
+            )
     for number in sorted(now):
         if any(span.start <= number <= span.end for span in old.reserved_range):
-            yield _broken(f"{name} (value {number})", f"uses number {number}, which is reserved", "REUSED")
+            yield _violation(f"{name} (value {number})", f"uses number {number}, which is reserved", "REUSED")
 
 
-def _broken(place: str, text: str, reason: str) -> Violation:
+def _violation(place: str, text: str, reason: str) -> Violation:
     return Violation(_AT, f"{place} {text}", reason)
 
 
-def _reserved(message: dp.DescriptorProto) -> list[range]:
+def _reserved_ranges(message: dp.DescriptorProto) -> list[range]:
     return [range(span.start, span.end) for span in message.reserved_range]
 
 
@@ -122,7 +124,7 @@ def _kind(field: dp.FieldDescriptorProto) -> str:
 
 
 def _oneof(field: dp.FieldDescriptorProto, message: dp.DescriptorProto) -> str:
-    """Name of the oneof a field belongs to; none for a proto3 optional, whose oneof is synthetic."""
+    """Return the name of a field's oneof; empty for a proto3 optional field, whose oneof is synthetic."""
     if field.proto3_optional or not field.HasField("oneof_index"):
         return ""
     return message.oneof_decl[field.oneof_index].name

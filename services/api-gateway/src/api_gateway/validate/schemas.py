@@ -1,8 +1,8 @@
-"""Schemas: from the files a user brings to the files that are registered. Pure.
+"""Reduce a user's Protobuf files to those that are registered, and look fields up in them. Pure.
 
-Registered are the files that define the user's messages and all they import, in dependency order, without
-services; of source information the comments of fields stay. The well-known types are ours, whatever the user
-brings.
+Registered are the files that define the user's messages and all their imports, in dependency order, without
+services; of source information only comments of fields are stored. Well-known types are the gateway's own,
+whatever the user sends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fleet.fold.catalogue import closure, defining_file
 from protofiles.descriptors import MAX_SET_FILES
 
 MAX_COMMENTS: Final = 128 * 1024
-"""Bytes of the comments that are registered with a schema; of one that has more none is."""
+"""Most bytes of comments in a schema; those of a schema with more are dropped."""
 _AT: Final = "schema.files"
 _POOL_SAYS: Final = "Couldn't build proto file into descriptor pool: "
 _WELL_KNOWN: Final = {
@@ -58,19 +58,19 @@ _WELL_KNOWN: Final = {
 
 
 class Unusable(Exception):  # noqa: N818 - reads as what is wrong
-    """The files cannot be registered; says every reason found."""
+    """The files cannot be registered; `violations` has every reason that was found."""
 
     def __init__(self, violations: Sequence[Violation]) -> None:
         super().__init__(f"{len(violations)} problems")
         self.violations = tuple(violations)
 
 
-def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
-    """What is registered of the files. Raises: Unusable."""
+def prune(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
+    """Reduce files to what is registered of them. Raises: Unusable."""
     if len(files.file) > MAX_SET_FILES:
         text = f"must not be more than {MAX_SET_FILES}, and are {len(files.file)}"
         raise Unusable([Violation(_AT, text, "TOO_MANY")])
-    own = {file.name: _stripped(file) for file in files.file if file.name not in _WELL_KNOWN}
+    own = {file.name: _strip(file) for file in files.file if file.name not in _WELL_KNOWN}
     if sum(file.source_code_info.ByteSize() for file in own.values()) > MAX_COMMENTS:
         for file in own.values():
             file.ClearField("source_code_info")
@@ -80,7 +80,7 @@ def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
     with_messages = [name for name, file in own.items() if file.message_type]
     everything = dp.FileDescriptorSet(file=[*own.values(), *_WELL_KNOWN.values()])
     ordered = closure(everything, with_messages)
-    # Before the pool, which takes a hundred times as much memory.
+    # before the pool, which takes a hundred times the memory
     too_large = list(request_fields.event_size(_AT, sum(file.ByteSize() for file in ordered)))
     if too_large:
         raise Unusable(too_large)
@@ -88,7 +88,7 @@ def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
     for file in ordered:
         try:
             pool.AddSerializedFile(file.SerializeToString())
-        except (TypeError, ValueError) as error:  # whatever is wrong, the pool's text says it best
+        except (TypeError, ValueError) as error:  # the pool's text explains any kind of error
             why = " ".join(str(error).split()).removeprefix(_POOL_SAYS)
             raise Unusable([Violation(_AT, f"{file.name}: {why}", "INVALID_FILE")]) from error
     messages = sorted(name for file in ordered if file.name in own for name, _ in messages_of(file))
@@ -96,7 +96,7 @@ def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
 
 
 def messages_of(file: dp.FileDescriptorProto) -> Iterator[tuple[str, dp.DescriptorProto]]:
-    """The messages a file defines, nested ones too, by full name. Map entries are none."""
+    """Yield a file's messages, also nested ones, by full name; no entries of maps."""
     pending = [(file.package, message) for message in file.message_type]
     while pending:
         scope, message = pending.pop()
@@ -127,7 +127,7 @@ def _problems(files: dp.FileDescriptorSet, own: dict[str, dp.FileDescriptorProto
 
 
 def _cycles(own: dict[str, dp.FileDescriptorProto]) -> Iterator[Violation]:
-    """Files that import each other in a circle: no order would do."""
+    """Yield a violation for files that import each other in a circle, which have no order."""
     left = {name: {needed for needed in file.dependency if needed in own} for name, file in own.items()}
     while free := [name for name, needed in left.items() if not needed]:
         for name in free:
@@ -138,7 +138,7 @@ def _cycles(own: dict[str, dp.FileDescriptorProto]) -> Iterator[Violation]:
         yield Violation(_AT, f"{', '.join(sorted(left))} import each other in a circle", "IMPORT_CYCLE")
 
 
-def _stripped(file: dp.FileDescriptorProto) -> dp.FileDescriptorProto:
+def _strip(file: dp.FileDescriptorProto) -> dp.FileDescriptorProto:
     copy = dp.FileDescriptorProto()
     copy.CopyFrom(file)
     copy.ClearField("service")
@@ -149,7 +149,7 @@ def _stripped(file: dp.FileDescriptorProto) -> dp.FileDescriptorProto:
 
 
 def descriptor(schema: spec_pb2.Schema, message: str) -> Descriptor:
-    """The descriptor of one of a registered schema's messages, in a pool of its own."""
+    """Return the descriptor of a registered schema's message, from a pool of its own."""
     pool = DescriptorPool()
     for file in schema.files.file:
         pool.AddSerializedFile(file.SerializeToString())
@@ -157,7 +157,7 @@ def descriptor(schema: spec_pb2.Schema, message: str) -> Descriptor:
 
 
 def of_message(schema: spec_pb2.Schema, message: str) -> spec_pb2.Schema:
-    """The part of a registered schema that one message needs: its file and all it imports."""
+    """Return the part of a registered schema that one message needs: its file and all imports."""
     root = defining_file(schema.files, message)
     files = closure(schema.files, [root] if root else [])
     defined = sorted(name for file in files if file.name not in _WELL_KNOWN for name, _ in messages_of(file))
@@ -165,21 +165,23 @@ def of_message(schema: spec_pb2.Schema, message: str) -> spec_pb2.Schema:
 
 
 def is_well_known(file: str) -> bool:
-    """Whether a file is one of Google's own, which everybody has."""
+    """Return whether a file is one of Google's, which every installation has."""
     return file in _WELL_KNOWN
 
 
 def time_field(path: str, value: str, message: Descriptor) -> Iterator[Violation]:
-    """Whether `value` leads to a single google.protobuf.Timestamp of the message."""
+    """Yield a violation unless `value` leads to a single google.protobuf.Timestamp of the message."""
     owner: Descriptor = message
     *parents, leaf = value.split(".")
     for number, part in enumerate([*parents, leaf]):
         field = owner.fields_by_name.get(part)
         if field is None:
             near = nearest(part, [field_.name for field_ in owner.fields if _may_lead_on(field_)])
-            what = f"is not there: {owner.full_name} has no field {part}{hint(near, '')}"
-            meant = ".".join([*parents[:number], near, *[*parents, leaf][number + 1 :]]) if near else None
-            yield Violation(path, what, "UNKNOWN_FIELD", suggestion=meant)
+            text = f"is not there: {owner.full_name} has no field {part}{hint(near, '')}"
+            suggestion = (
+                ".".join([*parents[:number], near, *[*parents, leaf][number + 1 :]]) if near else None
+            )
+            yield Violation(path, text, "UNKNOWN_FIELD", suggestion=suggestion)
             return
         if field.message_type is None or field.is_repeated:
             break
@@ -190,7 +192,9 @@ def time_field(path: str, value: str, message: Descriptor) -> Iterator[Violation
 
 
 def field(path: str, value: str, message: Descriptor) -> Iterator[Violation]:
-    """Whether `value` leads to a field of the message, through whatever messages, lists of them too."""
+    """Yield a violation unless `value` leads to a field of the message, through messages, and through lists
+    of them.
+    """
     owner: Descriptor | None = message
     parts = value.split(".")
     for number, part in enumerate(parts):
@@ -199,9 +203,9 @@ def field(path: str, value: str, message: Descriptor) -> Iterator[Violation]:
             names = [field_.name for field_ in owner.fields] if owner is not None else []
             near = nearest(part, names)
             where = owner.full_name if owner is not None else ".".join(parts[:number])
-            meant = ".".join([*parts[:number], near, *parts[number + 1 :]]) if near else None
+            suggestion = ".".join([*parts[:number], near, *parts[number + 1 :]]) if near else None
             text = f"is not there: {where} has no field {part}{hint(near, '')}"
-            yield Violation(path, text, "UNKNOWN_FIELD", suggestion=meant)
+            yield Violation(path, text, "UNKNOWN_FIELD", suggestion=suggestion)
             return
         owner = step.message_type
         if owner is not None and owner.GetOptions().map_entry:
@@ -209,5 +213,5 @@ def field(path: str, value: str, message: Descriptor) -> Iterator[Violation]:
 
 
 def _may_lead_on(field: FieldDescriptor) -> bool:
-    """Whether a time field may begin with it."""
+    """Return whether the path of a time field may lead through this field."""
     return field.message_type is not None and not field.is_repeated

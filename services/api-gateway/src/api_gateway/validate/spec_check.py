@@ -1,4 +1,4 @@
-"""Whether a dagger can be what it is asked to be: the rule book's answer about its spec, and its SQL's."""
+"""Validate a dagger's specification by the rule book, and its query by the SQL checker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from daggers.v1 import spec_pb2
 
-from api_gateway.not_found import meant
+from api_gateway.not_found import add_suggestion
 from api_gateway.validate.query_checks import Checks
 from daggerspec import query, rules, sinks
 from daggerspec.catalogue import Unresolved
@@ -23,54 +23,54 @@ from fleet.fold.resolve import Registered
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What was found about a spec."""
+class SpecValidation:
+    """Validation of a specification."""
 
     path: str
-    """Path of the spec."""
+    """Path of the specification in the request."""
     others: tuple[Violation, ...]
-    """What is wrong beside the query."""
+    """Violations outside of the query."""
     query: CheckResult
-    """What was found about the query; nothing at all when its tables are not known."""
+    """Result of the query's check; empty where its tables are unknown."""
     text: Query
     """The query."""
     sinks: tuple[spec_pb2.ResolvedSink, ...]
-    """Its sinks, addresses filled in."""
+    """Its sinks with their addresses."""
     observed: tuple[Violation, ...] = ()
-    """What is not refused, and would be by a gateway that enforces; or is not known."""
+    """Violations that the gateway reports but does not refuse, and facts that could not be determined."""
     destinations: tuple[str, ...] = ()
-    """What its sinks write to and becomes its team's."""
+    """Destinations of its sinks, which become its team's."""
 
     @property
     def violations(self) -> list[Violation]:
-        """Everything that is wrong; empty when it can run."""
+        """All violations; empty where the dagger can run."""
         errors = [f for f in self.query.findings if f.severity is Severity.ERROR]
-        return [*self.others, *map(self.located, errors)]
+        return [*self.others, *map(self.locate, errors)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What people should know of a spec that can run."""
+        """Warnings about a specification that can run."""
         warnings = self.query.plan.warnings if self.query.plan else ()
-        told = [self._told(self.located(warning)) for warning in warnings]
+        texts = [self._format_warning(self.locate(warning)) for warning in warnings]
         return (
-            *told,
+            *texts,
             *(f"{violation.reason}: {violation.field} {violation.message}" for violation in self.observed),
         )
 
-    def located(self, finding: Finding) -> Violation:
-        """What was found about the query, as a violation of the field that it is in."""
-        return self.located_violation(finding.violation(""))
+    def locate(self, finding: Finding) -> Violation:
+        """Convert a finding about the query to a violation of the field that the query is in."""
+        return self.locate_violation(finding.violation(""))
 
-    def located_violation(self, violation: Violation) -> Violation:
-        """What is wrong at a place of the query, as a violation of the field that it is in."""
+    def locate_violation(self, violation: Violation) -> Violation:
+        """Move a violation at a place of the query to the field that the query is in."""
         return self.text.located(self.path, violation)
 
-    def _told(self, violation: Violation) -> str:
+    def _format_warning(self, violation: Violation) -> str:
         place = f"line {violation.line}, column {violation.column}" if violation.line else violation.field
         return f"{violation.reason}: {place}: {violation.message}"
 
 
-async def judge(
+async def validate(
     path: str,
     name: str,
     spec: spec_pb2.DaggerSpec,
@@ -79,31 +79,35 @@ async def judge(
     *,
     now: datetime,
     accepted: bool = False,
-) -> Judged:
-    """Check the spec of the dagger `name`, its defaults filled in. Paths begin with `path`. `accepted`: it
-    was let through once, as is known of one that the dagger has.
+) -> SpecValidation:
+    """Validate the specification of dagger `name`, which has its defaults. Paths begin with `path`.
+
+    `accepted`: it passed a validation before, as the specification of a living dagger has.
     """
     catalogue = Registered(fleet)
     checked, others = CheckResult(None, ()), [*rules.in_the_future(path, spec, now)]
     text = query.of(spec)
     if len(text.sql.encode()) > MAX_BYTES:
-        checked = await asyncio.to_thread(check, text.sql, ())  # refused for its size, whatever it reads
+        # the check refuses it for its size: the tables do not matter
+        checked = await asyncio.to_thread(check, text.sql, ())
     elif (unknown := rules.unknown_tables(spec, catalogue)) is not None:
         try:
-            known = accepted or _has(fleet, name, spec)
-            checked = await checks.check(spec, fleet, accepted=known, unknown=unknown)
+            is_accepted = accepted or _has(fleet, name, spec)
+            checked = await checks.check(spec, fleet, accepted=is_accepted, unknown=unknown)
         except Unresolved as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
-    asked = Asked(name, spec, catalogue, checked.plan)
-    held = sinks.all_resolved(path, asked)
-    others += rules.violations(path, asked, held)
+    context = Asked(name, spec, catalogue, checked.plan)
+    resolved_sinks = sinks.all_resolved(path, context)
+    others += rules.violations(path, context, resolved_sinks)
     others += checked.wrong_conditions(f"{path}.sinks", [sink.when for sink in spec.sinks])
-    wrong = tuple(meant(violation, fleet) for violation in others)
-    return Judged(path, wrong, _told(checked, spec, fleet), text, tuple(sink for sink, _ in held))
+    wrong = tuple(add_suggestion(violation, fleet) for violation in others)
+    return SpecValidation(
+        path, wrong, _suggest_streams(checked, spec, fleet), text, tuple(sink for sink, _ in resolved_sinks)
+    )
 
 
-def _told(checked: CheckResult, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> CheckResult:
-    """What was found about a query; of a table that the dagger does not have, which stream it may be."""
+def _suggest_streams(checked: CheckResult, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> CheckResult:
+    """Add suggestions of streams to a result's findings about unknown tables."""
     if not checked.findings:
         return checked
     return replace(
@@ -131,6 +135,6 @@ def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> F
 
 
 def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:
-    """Whether the dagger has this query already: new objections do not hold up its other edits."""
+    """Return whether the dagger has this query already: new findings must not block its other edits."""
     dagger = fleet.living(name)
     return dagger is not None and (query.of(dagger.spec), dagger.spec.emit) == (query.of(spec), spec.emit)

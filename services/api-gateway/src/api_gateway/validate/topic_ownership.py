@@ -1,7 +1,8 @@
-"""Topics that a specification writes to: whether its own streams read them, or other teams write there.
+"""Judge the topics that a specification writes to: whether its own streams read them, or other teams own
+them.
 
-Topics are told apart by the Kafka that they are in, not by the name of its cluster: one Kafka may be
-registered under several names. Pure.
+Topics are compared by their Kafka, not by the name of its cluster: one Kafka may be registered under several
+names. Pure.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from fleet.fold.ownership import read as destination
 from fleet.fold.phases import DELETED
 
 Place: TypeAlias = tuple[str, str]
-"""A topic: the name of its cluster, and its own."""
+"""A topic: the name of its cluster, and its own name."""
 _KAFKA: Final = "kafka://"
 _ELSEWHERE: Final = "write elsewhere, or have an administrator give the topic to your team"
 UNKNOWN = "KAFKA_UNKNOWN"
-"""It could not be found out whether two clusters are one Kafka."""
+"""Reason for two clusters of which it is unknown whether they are one Kafka."""
 
 
-def written(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, Place]:
-    """The topics that a specification writes to, by the fields that name them."""
+def written_topics(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, Place]:
+    """Return the topics that a specification writes to, by the fields that name them."""
     return {
         f"sinks[{number}].kafka.topic": (_cluster(sink, fleet) or spec.cluster, sink.kafka.topic)
         for number, sink in enumerate(spec.sinks)
@@ -38,20 +39,20 @@ def written(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, Place]:
 
 
 def _cluster(sink: spec_pb2.Sink, fleet: Fleet) -> str:
-    """The cluster that a sink says, itself or by its registration."""
-    # Of one for all teams: parts of a team's own are on the same server.
+    """Return the cluster of a sink, by its own field or its registration."""
+    # the registration's common part: parts of single teams are on the same server
     entry = fleet.catalogue.sinks.get(sink.registered)
     return sink.kafka.cluster or (entry.value.sink.kafka.cluster if entry else "")
 
 
 def read(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> set[Place]:
-    """The topics of its streams."""
+    """Return the topics that its streams read."""
     streams = [entry.value for stream in spec.streams if (entry := fleet.streams.get(stream.stream))]
     return {(stream.cluster, topic) for stream in streams for topic in stream.topics}
 
 
 def of_others(name: str, team: str, fleet: Fleet) -> dict[Place, str]:
-    """The topics that other teams own, or daggers of them write to, and which team that is."""
+    """Return the topics that other teams own, or that their daggers write to, each with its team."""
     names = {
         servers_at(entry.value.kafka.bootstrap_servers): cluster
         for cluster, entry in sorted(fleet.clusters.items(), reverse=True)
@@ -66,19 +67,19 @@ def of_others(name: str, team: str, fleet: Fleet) -> dict[Place, str]:
         place: dagger.spec.team
         for other, dagger in fleet.daggers.items()
         if other != name and dagger.phase != DELETED and dagger.spec.team != team
-        for place in written(dagger.spec, fleet).values()
+        for place in written_topics(dagger.spec, fleet).values()
     }
 
 
 def of_streams(team: str, fleet: Fleet) -> dict[Place, str]:
-    """The topics that a team has not been given and no dagger of it writes to, of registered streams: which
-    stream reads it.
+    """Return the topics of registered streams that a team neither owns nor writes to, each
+    with its stream.
     """
     own = {
         place
         for dagger in fleet.daggers.values()
         if dagger.phase != DELETED and dagger.spec.team == team
-        for place in written(dagger.spec, fleet).values()
+        for place in written_topics(dagger.spec, fleet).values()
     }
     places = {
         (entry.value.cluster, topic): name
@@ -101,8 +102,10 @@ def _is_owned(place: Place, team: str, fleet: Fleet) -> bool:
     return owned is not None and owned.value.team == team
 
 
-def hidden(path: str, new: Mapping[str, Place], team: str, fleet: Fleet) -> Iterator[Violation]:
-    """Topics that programs hide from listings, as registries of schemas do, and that a team was not given."""
+def hidden_topics(path: str, new: Mapping[str, Place], team: str, fleet: Fleet) -> Iterator[Violation]:
+    """Yield violations for topics that programs hide from listings, as schema registries do, unless the team
+    owns them.
+    """
     for field, place in new.items():
         if place[1].startswith("_") and place[1] not in INTERNAL and not _is_owned(place, team, fleet):
             text = f"{place[1]} is some program's own, as topics are that begin with _: {_ELSEWHERE}"
@@ -110,7 +113,7 @@ def hidden(path: str, new: Mapping[str, Place], team: str, fleet: Fleet) -> Iter
 
 
 def unclear(new: Mapping[str, Place], others: set[Place]) -> set[str]:
-    """The clusters whose Kafkas have to be told apart: topics of one name are in them."""
+    """Return the clusters that must be compared, since topics of one name are in several."""
     return {
         cluster
         for place in new.values()
@@ -121,14 +124,14 @@ def unclear(new: Mapping[str, Place], others: set[Place]) -> set[str]:
 
 
 class Kafkas:
-    """Which clusters are one Kafka."""
+    """Compares clusters by their Kafkas."""
 
     def __init__(self, fleet: Fleet, ids: Mapping[str, str]) -> None:
-        """`ids`: what Kafkas say that they are, by the names of clusters; empty where nobody answers."""
+        """Remember the ids of Kafkas by the names of clusters; empty where no host answers."""
         self._fleet, self._ids = fleet, ids
 
     def same(self, one: str, other: str) -> bool | None:
-        """Whether two clusters are; None when nobody knows."""
+        """Return whether two clusters are one Kafka; None where it is unknown."""
         ids = self._ids.get(one, ""), self._ids.get(other, "")
         if one == other or all(ids):
             return one == other or ids[0] == ids[1]
@@ -136,7 +139,9 @@ class Kafkas:
         return True if len(servers) == 2 and is_same(*servers) else None
 
     def come_back(self, path: str, new: Mapping[str, Place], inputs: set[Place]) -> Iterator[Violation]:
-        """Topics that are inputs by another name of their cluster; by the same one the rule book says it."""
+        """Yield violations for topics that are inputs under another name of their cluster; the rule book
+        finds those of the same name.
+        """
         for field, (cluster, topic) in new.items():
             for other in sorted(where for where, its in inputs if its == topic and where != cluster):
                 if same := self.same(cluster, other):
@@ -147,8 +152,10 @@ class Kafkas:
                 elif same is None:
                     yield _unknown(f"{path}.{field}", cluster, other, f"whose {topic} this dagger reads")
 
-    def taken(self, path: str, new: Mapping[str, Place], others: Mapping[Place, str]) -> Iterator[Violation]:
-        """Topics that daggers of other teams write to."""
+    def foreign_topics(
+        self, path: str, new: Mapping[str, Place], others: Mapping[Place, str]
+    ) -> Iterator[Violation]:
+        """Yield violations for topics that other teams write to."""
         for field, topic, cluster, where, team in _alike(path, new, others):
             if same := self.same(cluster, where):
                 text = f"{topic} is team {team}'s: {_ELSEWHERE}"
@@ -157,7 +164,9 @@ class Kafkas:
                 yield _unknown(field, cluster, where, f"to whose {topic} team {team} writes")
 
     def read(self, path: str, new: Mapping[str, Place], streams: Mapping[Place, str]) -> Iterator[Violation]:
-        """Topics of streams that a team was not given: who writes there makes records of that stream."""
+        """Yield violations for topics of streams that the team does not own: writing there adds records to
+        the stream.
+        """
         for field, topic, cluster, where, stream in _alike(path, new, streams):
             if same := self.same(cluster, where):
                 yield Violation(field, f"{topic} is read as stream {stream}: {_ELSEWHERE}", "FOREIGN_TOPIC")
@@ -168,7 +177,7 @@ class Kafkas:
 def _alike(
     path: str, new: Mapping[str, Place], others: Mapping[Place, str]
 ) -> Iterator[tuple[str, str, str, str, str]]:
-    """Topics of one name: the field, the name, the cluster it says, the other cluster, and whose that is."""
+    """Yield topics of one name as (field, topic, its cluster, the other cluster, the other owner)."""
     for field, (cluster, topic) in new.items():
         for (where, its), whose in sorted(others.items()):
             if its == topic:
