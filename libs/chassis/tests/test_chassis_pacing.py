@@ -1,4 +1,4 @@
-"""How long answers to callers without a token wait."""
+"""Check how long answers to callers without a token wait."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def with_names(deleted: int, destinations: int) -> Fleet:
     return fleet
 
 
-def refused(fleet: Fleet, event: events_pb2.DaggerRequested) -> Refusal | None:
+def find_refusal(fleet: Fleet, event: events_pb2.DaggerRequested) -> Refusal | None:
     return quotas.SpentNames().refusal(fleet.catalogue, fleet.daggers, event, fleet.sequence)
 
 
@@ -207,7 +207,7 @@ def asking(name: str, *destinations: str, of: str = "pricing") -> events_pb2.Dag
 
 def test_a_team_leaves_so_many_names_behind_and_uses_them_again() -> None:
     fleet = with_names(quotas.NAMES, 0)
-    most = refused(fleet, asking("new"))
+    most = find_refusal(fleet, asking("new"))
     assert most is not None
 
     assert (most.code, most.reason, most.metadata["limit"]) == ("RESOURCE_EXHAUSTED", "TEAM_QUOTA", "10000")
@@ -216,14 +216,14 @@ def test_a_team_leaves_so_many_names_behind_and_uses_them_again() -> None:
         " create one under such a name"
     )
     for free in (asking("gone-7"), asking("one"), asking("new", of="other")):
-        assert refused(fleet, free) is None
+        assert find_refusal(fleet, free) is None
     del fleet.daggers["gone-7"]
-    assert refused(fleet, asking("new")) is None
+    assert find_refusal(fleet, asking("new")) is None
 
 
 def test_a_team_has_so_many_destinations_until_it_releases_some() -> None:
     fleet = with_names(0, quotas.NAMES)
-    most = refused(fleet, asking("one", "influx://db:8086/b/new"))
+    most = find_refusal(fleet, asking("one", "influx://db:8086/b/new"))
     assert most is not None
 
     assert most.detail == (
@@ -231,11 +231,11 @@ def test_a_team_has_so_many_destinations_until_it_releases_some() -> None:
         " (`daggers team release`)"
     )
     for free in (asking("one", "influx://db:8086/b/7"), asking("two", "influx://db:8086/b/new", of="other")):
-        assert refused(fleet, free) is None
+        assert find_refusal(fleet, free) is None
     released = events_pb2.DestinationReleased(meta=META, name="influx://db:8086/b/7")
     fleet.catalogue.remove("destination", released.name, 9)
     again = asking("one", "influx://db:8086/b/new")
-    assert refused(fleet, again) is None
+    assert find_refusal(fleet, again) is None
 
 
 def test_names_are_counted_again_only_where_the_bound_may_have_been_reached(
@@ -248,13 +248,13 @@ def test_names_are_counted_again_only_where_the_bound_may_have_been_reached(
     }
     counts = 0
 
-    class Counted(dict[str, Dagger]):
+    class CountingDict(dict[str, Dagger]):
         def values(self) -> Any:
             nonlocal counts
             counts += 1
             return super().values()
 
-    daggers = Counted(fleet.daggers)
+    daggers = CountingDict(fleet.daggers)
 
     def refusals(*sequences: int) -> list[bool]:
         return [

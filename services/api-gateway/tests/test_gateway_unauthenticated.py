@@ -139,10 +139,10 @@ async def test_refusals_of_a_network_are_paced_and_who_has_a_token_does_not_wait
     gateway: tuple[psutil.Process, int], channel: grpc.aio.Channel
 ) -> None:
     listing = "/daggers.v1.CatalogService/ListClusters"
-    known = (("authorization", f"Bearer {TOKEN}"),)
+    bearer = (("authorization", f"Bearer {TOKEN}"),)
     begin = time.monotonic()
     refused = [channel.unary_unary(listing)(b"", timeout=_PATIENCE_S) for _ in range(2 * AT_ONCE)]
-    await channel.unary_unary(listing)(b"", timeout=_PATIENCE_S, metadata=known)
+    await channel.unary_unary(listing)(b"", timeout=_PATIENCE_S, metadata=bearer)
 
     codes = {await code(call) for call in refused}
 
