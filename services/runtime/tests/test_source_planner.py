@@ -93,7 +93,7 @@ def test_what_is_missing_of_a_repeated_batch_is_told_though_no_records_follow(
     planner._noticed = (GAP,)
     if drains:
         planner.finish_here()
-    told = planner._planned(read, None)
+    told = planner._plan_end(read, None)
 
     assert (told.next, told.lost, told != read) == (read.next, (GAP,), True)
     planner.finish_here()
