@@ -34,7 +34,7 @@ PLACES = (
 NONE = {
     "from_status",  # metadata is what comes over the wire
     "from_rpc_error",
-    "shuts_down",  # of a watch that has no place to resume at
+    "shutdown_error",  # of a watch that has no place to resume at
     "_build_failure_error",  # the compiler process failed for no reason of its files
 }
 pb = gateway_pb2
