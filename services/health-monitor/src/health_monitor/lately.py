@@ -31,6 +31,10 @@ TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
         Reason.PARTITION_BEHIND,
         "event time waits for no partition of it",
     ),
+    alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: (
+        Reason.FRESHNESS_MISSED,
+        "its rows are in its sinks as soon as they have to be",
+    ),
 }
 """Conditions that a driver tells of itself: by which reason, and what is true without it."""
 
