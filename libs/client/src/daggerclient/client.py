@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from daggerclient.channel import token as token_of
 from daggerclient.errors import (
     UNREACHED,
     ClientError,
+    NotCompletedError,
     OutcomeUnknownError,
     RefusedError,
     SettingError,
@@ -251,6 +252,22 @@ class Client:
         """
         request = gateway_pb2.PlanDaggerRequest(name=name, spec=spec, try_sinks=try_sinks)
         return self.call(self.daggers.PlanDagger, request)
+
+    def wait_completed(
+        self, stream: str, offsets: Mapping[str, int], *, dagger: str = "", timeout_s: float = PATIENCE_S
+    ) -> gateway_pb2.WaitCompletedResponse:
+        """Wait until all records of a stream up to these are in every sink, and return whose they are.
+
+        offsets: of the last record that is meant, by "topic/partition". dagger: only this one, else all that
+        read the stream. Raises: NotCompletedError after `timeout_s`; RefusedError at once where nobody will
+        have them: no dagger reads the stream, or one that does is stopped.
+        """
+        request = gateway_pb2.WaitCompletedRequest(stream=stream, offsets=offsets, dagger=dagger)
+        end = time.monotonic() + timeout_s
+        while not (answer := self.call(self.daggers.WaitCompleted, request)).completed:
+            if time.monotonic() > end:
+                raise NotCompletedError(answer, timeout_s)
+        return answer
 
     def revisions(self, name: str) -> Iterator[gateway_pb2.Revision]:
         """Yield the revisions of a dagger, newest first; pages are read as they are consumed."""
