@@ -46,7 +46,7 @@ def counting(*, updates: bool = False, columns: tuple[str, ...] = ("city", WINDO
 # ---- In a worker -------------------------------------------------------------------------------------------
 
 
-@given(st.floats(10, 34 * 86_400_000 - 1))
+@given(st.floats(10, 12 * 365 * 86_400_000))
 def test_a_bucket_is_as_old_as_its_rows_within_a_twentieth(age_ms: float) -> None:
     assert math.isclose(age_of(bucket_of(age_ms)), age_ms, rel_tol=0.05)
 
@@ -106,7 +106,7 @@ def test_a_hundred_thousand_rows_of_a_year_take_no_more_than_the_buckets() -> No
     ages = counting()
     ages.add(rows(*(second * 315.0 for second in range(100_000))))
 
-    assert len(ages.seal(None).counts) <= 402
+    assert len(ages.seal(None).counts) <= 502
     assert len(ages.seal(None).encode()) < 10_000
 
 

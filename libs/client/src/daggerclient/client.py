@@ -31,6 +31,8 @@ DEADLINE_S = 30.0
 DEGRADED = "x-daggers-degraded"
 PATIENCE_S = 60.0
 PAUSE_S = 1.0
+# what the gateway needs of a call's deadline to say that a wait is over
+_ANSWER_S = 2.0
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -98,14 +100,16 @@ class Client:
     ) -> None:
         self._channel.close()
 
-    def call(self, method: Callable[..., Answer], request: Message) -> Answer:
+    def call(
+        self, method: Callable[..., Answer], request: Message, *, deadline_s: float = DEADLINE_S
+    ) -> Answer:
         """Make one unary call; a request that can carry an id gets a fresh one.
 
         A request that may have been taken, though nobody acknowledged it, is sent again under its id, which
         counts once. Raises OutcomeUnknownError when that stays so for `patience_s`.
         """
         try:
-            return self.ask(method, request)
+            return self.ask(method, request, deadline_s=deadline_s)
         except ClientError as error:
             raise self.explained(error) from error.__cause__
 
@@ -113,7 +117,9 @@ class Client:
         """Return what is raised for a failed call: override it to raise another error, or other words."""
         return error
 
-    def ask(self, method: Callable[..., Answer], request: Message) -> Answer:
+    def ask(
+        self, method: Callable[..., Answer], request: Message, *, deadline_s: float = DEADLINE_S
+    ) -> Answer:
         """Make one unary call as `call` does, but raise the ClientError itself, past `explained`."""
         named = "request_id" in request.DESCRIPTOR.fields_by_name
         if named and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
@@ -122,7 +128,7 @@ class Client:
         doubt, end = "", time.monotonic() + self._patience_s
         while True:
             try:
-                answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata())  # type: ignore[attr-defined] # a stub's method
+                answer, done = method.with_call(request, timeout=deadline_s, metadata=self._metadata())  # type: ignore[attr-defined] # a stub's method
             except grpc.RpcError as error:
                 problem = from_rpc_error(error)
                 if self._waited(problem, end):
@@ -264,10 +270,14 @@ class Client:
         """
         request = gateway_pb2.WaitCompletedRequest(stream=stream, offsets=offsets, dagger=dagger)
         end = time.monotonic() + timeout_s
-        while not (answer := self.call(self.daggers.WaitCompleted, request)).completed:
-            if time.monotonic() > end:
+        while True:
+            left = max(end - time.monotonic(), 0.0)
+            deadline_s = min(left + _ANSWER_S, DEADLINE_S)
+            answer = self.call(self.daggers.WaitCompleted, request, deadline_s=deadline_s)
+            if answer.completed:
+                return answer
+            if time.monotonic() >= end:
                 raise NotCompletedError(answer, timeout_s)
-        return answer
 
     def revisions(self, name: str) -> Iterator[gateway_pb2.Revision]:
         """Yield the revisions of a dagger, newest first; pages are read as they are consumed."""

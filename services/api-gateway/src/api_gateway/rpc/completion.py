@@ -19,7 +19,7 @@ from fleet.fold.phases import FAILED
 
 LONGEST_S: Final = 60.0
 # what an answer needs of the call's deadline
-_MARGIN_S: Final = 0.5
+_MARGIN_S: Final = 1.5
 # a driver says something every five seconds
 _POLL_S: Final = 0.25
 _MOST_BEHIND: Final = 100

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from daggerspec.columns import RECORD_TIME, WINDOW_END
 
-# from 10 ms to 34 days
-_BOUNDS_MS: Final = 10.0 * 1.05 ** np.arange(401)
+# from 10 ms to twelve years
+_BOUNDS_MS: Final = 10.0 * 1.05 ** np.arange(501)
 _MIDDLES_MS: Final = np.concatenate(([5.0], np.sqrt(_BOUNDS_MS[:-1] * _BOUNDS_MS[1:]), _BOUNDS_MS[-1:]))
 _MICROS: Final = 1_000_000
 
