@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2, vitals_pb2
+from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from cli.output import vitals
@@ -102,6 +102,23 @@ def test_get_says_ages_and_what_the_last_minutes_brought() -> None:
         "3 MALFORMED",
     )
     assert (facts["lag"], facts["memory"]) == ("1,234,567", "1.5 GiB")
+
+
+def test_get_says_of_each_sink_how_fresh_its_rows_are_and_what_waits_for_it() -> None:
+    dagger = a_dagger()
+    fresh = dagger.vitals.freshness
+    fresh["crm"].CopyFrom(telemetry_pb2.Freshness(rows=1_200, p50_ms=400, p95_ms=5_900, p99_ms=125_000))
+    fresh["files"].waiting_since.CopyFrom(before(minutes=3))
+
+    lines = [text for key, text in vitals.facts(dagger, NOON) if key == "freshness"]
+
+    assert lines == [
+        "crm: p50 0.4 s, p95 5.9 s, p99 2 min of 1,200 rows in an hour",
+        "files: the oldest that waits is of 3 min ago",
+    ]
+    assert to_json(dagger)["vitals"]["freshness"]["files"] == {
+        "rows": 0, "p50_ms": 0, "p95_ms": 0, "p99_ms": 0, "waiting_since": "2026-01-01T11:57:00Z",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("spare", "started"), [(True, "by the warm spare"), (False, "cold")])

@@ -253,6 +253,7 @@ REFUSED = (
          one("streams[0].start.at", "OUT_OF_RANGE"), Only.ASKING),
     Case("not latest", stream(start={"latest": False}), one("streams[0].start.latest", "OUT_OF_RANGE")),
     Case("no trigger", {"trigger": "0s"}, one("trigger", "OUT_OF_RANGE")),
+    Case("rows before their windows end", {"freshness": "0s"}, one("freshness", "OUT_OF_RANGE")),
     Case("unknown emission", {"emit": 9}, one("emit", "UNKNOWN_ENUM_VALUE")),
     Case("unknown place of state", {"state": 9}, one("state", "UNKNOWN_ENUM_VALUE")),
     Case("little memory", {"driverMemoryMib": 449}, one("driver_memory_mib", "OUT_OF_RANGE")),

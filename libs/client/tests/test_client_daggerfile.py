@@ -170,6 +170,7 @@ sinks:
     when: a > 1 AND b = 'x'
     limit: {rows_per_second: 0.5, requests_per_second: 20, max_in_flight: 3}
 max_rows_per_batch: 5000
+freshness: 10s
 """
 
 
@@ -180,8 +181,9 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
     limit = spec_pb2.RateLimit(rows_per_second=0.5, requests_per_second=20, max_in_flight=3)
     some = spec_pb2.Sink(log=spec_pb2.LogSink(limit=5), when="a > 1 AND b = 'x'", limit=limit)
     assert [*dagger.spec.sinks][1:] == [some]
-    assert dagger.spec.max_rows_per_batch == 5_000
+    assert (dagger.spec.max_rows_per_batch, dagger.spec.freshness.seconds) == (5_000, 10)
     assert (again.spec.sinks, again.spec.max_rows_per_batch) == (dagger.spec.sinks, 5_000)
+    assert again.spec.freshness == dagger.spec.freshness
 
 
 @pytest.mark.parametrize(
@@ -193,6 +195,7 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
         ("a > 1 AND b = 'x'", "true", "sinks[1].when"),
         ("batch: 5000", "batch: 0", "max_rows_per_batch"),
         ("batch: 5000", "batch: 2000001", "max_rows_per_batch"),
+        ("freshness: 10s", "freshness: 0s", "freshness"),
     ],
 )
 def test_what_is_no_limit_and_no_condition_is_refused(written: str, instead: str, field: str) -> None:

@@ -417,3 +417,11 @@ def test_a_host_that_does_not_answer_is_named() -> None:
 
 def test_a_dagger_that_is_degraded_by_the_log_alone_is_judged_by_what_is_heard() -> None:
     assert warned(a_dagger(DEGRADED, reasons=("SINK_RETRYING",)), heard((0, {}))) == []
+
+
+def test_how_fresh_rows_are_is_shown_as_the_driver_says_it_and_an_older_one_says_nothing() -> None:
+    crm = telemetry_pb2.Freshness(rows=9, p50_ms=400, p95_ms=5_900, p99_ms=6_100)
+    told = shown(a_dagger(), heard((2, {"freshness": {"crm": crm}})))
+
+    assert dict(told.freshness) == {"crm": crm}
+    assert dict(shown(a_dagger(), heard((2, {}))).freshness) == {}

@@ -44,6 +44,7 @@ EXPIRED = alerts_pb2.ALERT_CONDITION_RECORDS_EXPIRED
 LATE = alerts_pb2.ALERT_CONDITION_LATE_ROWS
 OUTPUT = alerts_pb2.ALERT_CONDITION_NO_OUTPUT
 PARTITION = alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND
+STALE = alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED
 INPUT = alerts_pb2.ALERT_CONDITION_NO_INPUT
 LAG = alerts_pb2.ALERT_CONDITION_LAG_GROWING
 LOOP = alerts_pb2.ALERT_CONDITION_RESTART_LOOP
@@ -149,6 +150,13 @@ MOMENTS: dict[str, tuple[Condition, Dagger, Watch, History, int]] = {
         PARTITION,
         a_dagger(DEGRADED),
         heard((2, {"warnings": ["PARTITION_BEHIND: 9"]})),
+        History(),
+        EXTERNAL,
+    ),
+    "rows that come late to a sink": (
+        STALE,
+        a_dagger(DEGRADED),
+        heard((2, {"warnings": ["FRESHNESS_MISSED: 9"]})),
         History(),
         EXTERNAL,
     ),

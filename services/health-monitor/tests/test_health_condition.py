@@ -116,6 +116,7 @@ def test_a_healthy_dagger_has_nothing() -> None:
         "NO_OUTPUT": False,
         "RECORDS_EXPIRED": False,
         "PARTITION_BEHIND": False,
+        "FRESHNESS_MISSED": False,
     }
 
 
@@ -506,7 +507,9 @@ def test_a_new_launch_counts_from_zero() -> None:
 
 
 @pytest.mark.parametrize("measured", [True, False], ids=["", "an older driver"])
-@pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT", "PARTITION_BEHIND", "RECORDS_EXPIRED"])
+@pytest.mark.parametrize(
+    "code", ["LATE_ROWS", "NO_OUTPUT", "PARTITION_BEHIND", "RECORDS_EXPIRED", "FRESHNESS_MISSED"]
+)
 def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(
     code: str, measured: bool
 ) -> None:

@@ -10,6 +10,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql.streaming.listener import QueryIdleEvent
 
+from runtime.launch.completion import Completion
 from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
 from runtime.references.loading import References
@@ -57,6 +58,7 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
         references=References((), (), dagger="d", store=source.run_dir, folder=source.run_dir, clock=float),
         groups=Groups((), timedelta(), changes=lambda *_: pytest.fail("it has no state")),
         patience=None,
+        completed=Completion(None),
     )
 
     listener.onQueryIdle(IDLE)

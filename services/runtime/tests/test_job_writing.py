@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ from daggerspec import rundir
 from runtime import sinks
 from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, outages
+from runtime.launch.progress import heartbeat_at
 from runtime.launch.report import Report, Trouble
 from runtime.sinks import BatchRef, Outcome, Part, Target
 from runtime.state.store.local import LocalStore
@@ -104,6 +106,32 @@ def test_a_sink_that_is_away_is_asked_and_nothing_is_computed_until_it_answers(
     assert (rows.jobs, report.written, skipping) == (2, {"crm": 3}, {})
     assert [bool(body) for body in database.bodies] == [True, *[False] * 8, True]
     assert told[-1] == [("crm", "SINK_UNAVAILABLE")]
+
+
+def test_rows_are_as_old_as_when_the_sink_took_them_and_until_then_the_oldest_is_told(
+    database: Database, tmp_path: Path
+) -> None:
+    place, database.status = Place(tmp_path, influx(database, tmp_path)), AWAY
+    began, waiting = datetime.now(UTC).replace(microsecond=0), list[Any]()
+
+    def end(ago_s: float) -> str:
+        return (began - timedelta(seconds=ago_s)).isoformat()
+
+    def answered(requests: int) -> None:
+        waiting.append(place.launch.heartbeat.progress.fresh["crm"].waiting_since)
+        if requests == 5:
+            database.status = THERE
+
+    database.on_request = answered
+    place.writing.write(cast(Any, Rows([batch({(end(600), "1"): 5, (end(100), "2"): 7})])), BATCH)
+    [fresh] = heartbeat_at(place.launch.heartbeat.progress, datetime.now(UTC)).freshness.values()
+    took = (datetime.now(UTC) - began).total_seconds()
+
+    assert waiting[0] is None
+    assert abs((began - waiting[-1]).total_seconds() - 600) < 600 * 0.06 + took
+    assert (fresh.rows, fresh.HasField("waiting_since")) == (2, False)
+    assert 100_000 * 0.9 <= fresh.p50_ms <= (100 + took) * 1.1 * 1000
+    assert 600_000 * 0.9 <= fresh.p99_ms <= (600 + took) * 1.1 * 1000
 
 
 @pytest.mark.parametrize(("share", "parts"), [({"rows_per_second": 1000.0}, 1), ({}, None)])

@@ -118,6 +118,7 @@ def moments(dagger: str, time: datetime, number: int) -> Iterator[str]:
         last_progress=now,
         watermark=now,
     )
+    beat.freshness["crm"].CopyFrom(telemetry_pb2.Freshness(rows=number, p95_ms=number, waiting_since=now))
     messages: list[tuple[Any, Message]] = [
         (points.of_beat, beat),
         (points.of_beat, telemetry_pb2.SchedulerBeat(epoch=1, scheduler_id="s")),

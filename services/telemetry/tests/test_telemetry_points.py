@@ -62,6 +62,22 @@ def test_a_heartbeats_maps_are_summed_and_its_times_are_ages_in_seconds() -> Non
     assert found["state"] == '"running"'
 
 
+def test_how_fresh_the_rows_of_a_sink_are_is_a_field_with_its_name() -> None:
+    beat = telemetry_pb2.Heartbeat(dagger="surge", time=Timestamp(seconds=100))
+    beat.freshness["crm"].CopyFrom(telemetry_pb2.Freshness(rows=9, p50_ms=400, p95_ms=5_900, p99_ms=60_000))
+    beat.freshness["away"].waiting_since.FromSeconds(40)
+
+    found = fields(points.of_beat(record(beat)))
+
+    sinks = {key: value for key, value in found.items() if ":" in key}
+    assert sinks == {
+        "freshness_p50_s:crm": "0.4",
+        "freshness_p95_s:crm": "5.9",
+        "freshness_p99_s:crm": "60",
+        "waiting_age_s:away": "60",
+    }
+
+
 def test_what_a_driver_does_not_know_yet_is_left_out() -> None:
     found = fields(points.of_beat(record(telemetry_pb2.Heartbeat(dagger="surge"))))
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from daggers.v1 import dagger_pb2, vitals_pb2
+from daggers.v1 import dagger_pb2, telemetry_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import rough, spoken
@@ -81,6 +81,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
         ("late", _late(vitals)),
+        *(("freshness", _freshness(sink, vitals.freshness[sink], now)) for sink in sorted(vitals.freshness)),
         (
             "quarantined",
             (reasons or "0") + (f"; {recent_quarantined:,} {_RECENTLY}" if recent_quarantined else ""),
@@ -88,6 +89,25 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("state", f"{vitals.state_rows:,} rows"),
         ("memory", size(vitals.memory_bytes)),
     )
+
+
+def _freshness(sink: str, fresh: telemetry_pb2.Freshness, now: datetime) -> str:
+    """How long after the end of their windows a sink had its rows, in an hour, and what waits for it."""
+    lines = []
+    if fresh.rows:
+        ages = ", ".join(
+            f"{share} {_span(age_ms)}"
+            for share, age_ms in (("p50", fresh.p50_ms), ("p95", fresh.p95_ms), ("p99", fresh.p99_ms))
+        )
+        lines.append(f"{ages} of {fresh.rows:,} rows in an hour")
+    if fresh.HasField("waiting_since"):
+        lines.append(f"the oldest that waits is of {ago(fresh.waiting_since, now)}")
+    return f"{sink}: {'; '.join(lines)}"
+
+
+def _span(span_ms: int) -> str:
+    """A time that is short as a number of seconds, with a digit: `0.3 s`; a longer one as people say it."""
+    return f"{span_ms / 1000:.1f} s" if span_ms < 60_000 else rough(timedelta(milliseconds=span_ms))
 
 
 def _late(vitals: vitals_pb2.Vitals) -> str:

@@ -181,6 +181,12 @@ def _of_edit(request: Any, fleet: Fleet) -> Iterable[str]:
     return (request.spec.team,) if living is None else (living.spec.team, request.spec.team)
 
 
+def _of_readers(request: Any, fleet: Fleet) -> Iterable[str]:
+    """Return the team of the dagger in the field `dagger`; where it is empty, of all that read the stream."""
+    names = [request.dagger] if request.dagger else fleet.readers(request.stream)
+    return [team for name in names for team in _of_dagger(name, fleet)]
+
+
 def _runs_on(request: Any, fleet: Fleet) -> Iterable[str]:
     """Return the cluster of the dagger in the field `name`."""
     return _of_living(request.name, fleet)
@@ -252,6 +258,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "WatchRows": Rule(Action.READ, _of_name, audited=READ, audits=_streams_of_named),
         "DescribeArchive": Rule(Action.READ, _of_name),
         "WatchVitals": Rule(Action.READ, _of_name, views.vitals),
+        "WaitCompleted": Rule(Action.READ, _of_readers),
         "Validate": Rule(Action.VALIDATE, _of_spec_if_any, specifies=True),
     },
     "CatalogService": {

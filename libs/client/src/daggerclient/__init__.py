@@ -4,6 +4,7 @@ from daggerclient.client import PATIENCE_S, Client, Written
 from daggerclient.errors import (
     ClientError,
     InvalidFileError,
+    NotCompletedError,
     NotReachedError,
     OutcomeUnknownError,
     RefusedError,
@@ -17,6 +18,7 @@ __all__ = [
     "Client",
     "ClientError",
     "InvalidFileError",
+    "NotCompletedError",
     "NotReachedError",
     "OutcomeUnknownError",
     "RefusedError",

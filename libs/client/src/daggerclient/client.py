@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from daggerclient.channel import token as token_of
 from daggerclient.errors import (
     UNREACHED,
     ClientError,
+    NotCompletedError,
     OutcomeUnknownError,
     RefusedError,
     SettingError,
@@ -30,6 +31,8 @@ DEADLINE_S = 30.0
 DEGRADED = "x-daggers-degraded"
 PATIENCE_S = 60.0
 PAUSE_S = 1.0
+# what the gateway needs of a call's deadline to say that a wait is over
+_ANSWER_S = 2.0
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -97,14 +100,16 @@ class Client:
     ) -> None:
         self._channel.close()
 
-    def call(self, method: Callable[..., Answer], request: Message) -> Answer:
+    def call(
+        self, method: Callable[..., Answer], request: Message, *, deadline_s: float = DEADLINE_S
+    ) -> Answer:
         """Make one unary call; a request that can carry an id gets a fresh one.
 
         A request that may have been taken, though nobody acknowledged it, is sent again under its id, which
         counts once. Raises OutcomeUnknownError when that stays so for `patience_s`.
         """
         try:
-            return self.ask(method, request)
+            return self.ask(method, request, deadline_s=deadline_s)
         except ClientError as error:
             raise self.explained(error) from error.__cause__
 
@@ -112,7 +117,9 @@ class Client:
         """Return what is raised for a failed call: override it to raise another error, or other words."""
         return error
 
-    def ask(self, method: Callable[..., Answer], request: Message) -> Answer:
+    def ask(
+        self, method: Callable[..., Answer], request: Message, *, deadline_s: float = DEADLINE_S
+    ) -> Answer:
         """Make one unary call as `call` does, but raise the ClientError itself, past `explained`."""
         named = "request_id" in request.DESCRIPTOR.fields_by_name
         if named and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
@@ -121,7 +128,7 @@ class Client:
         doubt, end = "", time.monotonic() + self._patience_s
         while True:
             try:
-                answer, done = method.with_call(request, timeout=DEADLINE_S, metadata=self._metadata())  # type: ignore[attr-defined] # a stub's method
+                answer, done = method.with_call(request, timeout=deadline_s, metadata=self._metadata())  # type: ignore[attr-defined] # a stub's method
             except grpc.RpcError as error:
                 problem = from_rpc_error(error)
                 if self._waited(problem, end):
@@ -251,6 +258,26 @@ class Client:
         """
         request = gateway_pb2.PlanDaggerRequest(name=name, spec=spec, try_sinks=try_sinks)
         return self.call(self.daggers.PlanDagger, request)
+
+    def wait_completed(
+        self, stream: str, offsets: Mapping[str, int], *, dagger: str = "", timeout_s: float = PATIENCE_S
+    ) -> gateway_pb2.WaitCompletedResponse:
+        """Wait until all records of a stream up to these are in every sink, and return whose they are.
+
+        offsets: of the last record that is meant, by "topic/partition". dagger: only this one, else all that
+        read the stream. Raises: NotCompletedError after `timeout_s`; RefusedError at once where nobody will
+        have them: no dagger reads the stream, or one that does is stopped.
+        """
+        request = gateway_pb2.WaitCompletedRequest(stream=stream, offsets=offsets, dagger=dagger)
+        end = time.monotonic() + timeout_s
+        while True:
+            left = max(end - time.monotonic(), 0.0)
+            deadline_s = min(left + _ANSWER_S, DEADLINE_S)
+            answer = self.call(self.daggers.WaitCompleted, request, deadline_s=deadline_s)
+            if answer.completed:
+                return answer
+            if time.monotonic() >= end:
+                raise NotCompletedError(answer, timeout_s)
 
     def revisions(self, name: str) -> Iterator[gateway_pb2.Revision]:
         """Yield the revisions of a dagger, newest first; pages are read as they are consumed."""

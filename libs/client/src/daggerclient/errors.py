@@ -5,6 +5,7 @@ ClientError
 ├── UnreachableError       nobody answered, or who answered cannot reach what it needs
 │   └── OutcomeUnknownError  the request may have been taken all the same
 ├── NotReachedError        the wanted state was not reached: FAILED, or the time is over
+├── NotCompletedError      records were not in every sink within the time
 ├── SettingError           an address, an authority or a token that cannot be used
 └── InvalidFileError       a dagger file that cannot be read as one
 """
@@ -103,6 +104,17 @@ class NotReachedError(ClientError):
     def __init__(self, dagger: gateway_pb2.Dagger, message: str) -> None:
         super().__init__(message, "FAILED" if dagger.phase == gateway_pb2.FAILED else "NOT_REACHED")
         self.dagger = dagger
+
+
+class NotCompletedError(ClientError):
+    """The wait is over, and records are not in every sink yet. `behind` says which are missing where."""
+
+    def __init__(self, answer: gateway_pb2.WaitCompletedResponse, timeout_s: float) -> None:
+        first = answer.behind[0]
+        reached = f"up to {first.completed}" if first.HasField("completed") else "nothing of it"
+        done = f"{first.dagger} has completed {reached} of {first.partition}"
+        super().__init__(f"{done}, not {first.offset}, after {timeout_s:g} s", "NOT_COMPLETED")
+        self.behind = tuple(answer.behind)
 
 
 class SettingError(ClientError):

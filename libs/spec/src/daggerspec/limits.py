@@ -65,6 +65,8 @@ SHARE_S: Final = 120
 SHARE_ENDS: Final = 0.5
 """A share that was too great is told until it is no more than this part of its limit: at the limit itself it
 would come and go."""
+STALE_SHARE: Final = 0.05
+"""An objective of freshness is missed when a greater share of the rows came recently later than it says."""
 BEHIND_S: Final = 300
 """A driver tells of a partition when event time has waited for it for so long."""
 OVERDUE_S: Final = 300

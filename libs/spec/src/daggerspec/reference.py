@@ -34,6 +34,9 @@ holds. Which limits a kind keeps stands below; others are refused (LIMIT_NOT_KEP
 written by one task at a time. `max_rows_per_batch`, a key of the dagger, is about how many records a batch
 reads at most: less is repeated after a crash, and a slow sink is done with it sooner.
 
+`freshness: 10s`, a key of the dagger, is how long after the end of their windows its rows have to be in each
+sink: an [objective](freshness.md#how-fresh-rows-are) that alerts.
+
 `when: "orders > 10 AND tag_city <> 'x'"`, beside the kind, says which rows go there: a condition of the
 [dialect](dialect.md) over the query's output columns. Rows of which it is false or NULL do not. An edit of
 it keeps windows and offsets, and holds from the next batch on; a preview shows all rows. With `emit: early`

@@ -84,6 +84,8 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
     """What can be judged without the catalogue."""
     yield from fields.text(f"{path}.team", spec.team, limit=128)
     yield from fields.duration(f"{path}.trigger", spec.trigger, positive=True)
+    if spec.HasField("freshness"):
+        yield from fields.duration(f"{path}.freshness", spec.freshness, positive=True)
     if len(spec.streams) > limits.MAX_STREAMS:
         yield Violation(f"{path}.streams", f"must not be more than {limits.MAX_STREAMS}", "TOO_MANY")
     if not spec.sinks:

@@ -84,7 +84,10 @@ def of_alert(record: Record) -> Point | None:
 
 
 def _vitals(beat: Heartbeat) -> dict[str, Value]:
-    """Collect a driver's numbers: counters since its launch, ages in seconds by the driver's clock."""
+    """Collect a driver's numbers: counters since its launch, ages in seconds by the driver's clock.
+
+    What is known of a sink is a field with its name behind a colon.
+    """
     fields: dict[str, Value] = {
         "generation": beat.generation,
         "state": Heartbeat.State.Name(beat.state).removeprefix("STATE_").lower(),
@@ -110,6 +113,12 @@ def _vitals(beat: Heartbeat) -> dict[str, Value]:
         fields["progress_age_s"] = _seconds(beat.time, beat.last_progress)
     if beat.HasField("watermark"):
         fields["watermark_age_s"] = _seconds(beat.time, beat.watermark)
+    for sink, fresh in beat.freshness.items():
+        if fresh.rows:
+            for share, age_ms in (("p50", fresh.p50_ms), ("p95", fresh.p95_ms), ("p99", fresh.p99_ms)):
+                fields[f"freshness_{share}_s:{sink}"] = age_ms / 1000
+        if fresh.HasField("waiting_since"):
+            fields[f"waiting_age_s:{sink}"] = _seconds(beat.time, fresh.waiting_since)
     if beat.HasField("error"):
         fields["error"] = beat.error.reason
     return fields

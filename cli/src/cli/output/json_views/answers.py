@@ -165,6 +165,7 @@ _CONVERSION = Conversion(
         "Event": Layout(
             "sequence id type source subject time! data refused version", data=lambda event: data(event.data)
         ),
+        "Freshness": Layout("rows p50_ms p95_ms p99_ms waiting_since"),
         "GetReplayResponse": Layout(
             "replay_id records outcomes finished last_error given_up",
             outcomes=lambda answer: dict(sorted(answer.outcomes.items())),
@@ -247,7 +248,7 @@ _CONVERSION = Conversion(
         "Vitals": Layout(
             "generation heard_time watermark last_commit last_progress records_per_s rows_per_s lag records"
             " rows late_rows recent_late_rows late_windows recent_late_windows late_rows_by_table quarantined"
-            " recent_quarantined state_rows memory_bytes? warnings"
+            " recent_quarantined state_rows memory_bytes? freshness warnings"
         ),
         "WhoAmIResponse": Layout("principal groups administrator roles expire_time"),
     },

@@ -93,4 +93,5 @@ SPEC = (
     Row("driver_memory", MEMORY, path="driver_memory_mib"),
     Row("consumer_group", TEXT),
     Row("max_rows_per_batch", ROWS),
+    Row("freshness", span(positive=True)),
 )

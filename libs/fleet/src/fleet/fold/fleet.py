@@ -155,6 +155,14 @@ class Fleet:
         dagger = self.daggers.get(name)
         return None if dagger is None or dagger.phase == DELETED else dagger
 
+    def readers(self, stream: str) -> list[str]:
+        """Names of the daggers that are not deleted and read a stream, sorted."""
+        return sorted(
+            name
+            for name, dagger in self.daggers.items()
+            if dagger.phase != DELETED and any(read.stream == stream for read in dagger.spec.streams)
+        )
+
     def requested_since(self, sequence: int) -> list[str]:
         """Daggers of which this fold accepted a specification behind a sequence, the newest first."""
         newest = takewhile(lambda item: item[1] > sequence, reversed(self._requested.items()))

@@ -96,6 +96,12 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "See why the producer or mirror of the partition that `daggers get {name}` names is behind, and end a"
         " transaction that hangs in it.",
     ),
+    Reason.FRESHNESS_MISSED: Advice(
+        "sink",
+        _EXTERNAL,
+        "See in `daggers get {name}` which sink is late: repair it where it is slow or away, give the driver"
+        " more where its lag grows, or let `freshness` be longer than watermark_delay and trigger together.",
+    ),
     EVENT_TIME_WAITS: Advice("source", _EXTERNAL, "Nothing yet: its windows end when that partition comes."),
     Reason.QUARANTINE_FLOOD: Advice(
         "quarantine", _EXTERNAL, "Read `daggers quarantine list {name}`: it shows some, and why."

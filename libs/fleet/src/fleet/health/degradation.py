@@ -36,6 +36,7 @@ class Reason(StrEnum):
     NO_OUTPUT = "NO_OUTPUT"
     RECORDS_EXPIRED = "RECORDS_EXPIRED"
     PARTITION_BEHIND = "PARTITION_BEHIND"
+    FRESHNESS_MISSED = "FRESHNESS_MISSED"
     QUARANTINE_FLOOD = "QUARANTINE_FLOOD"
     HOST_OVERLOADED = "HOST_OVERLOADED"
 
@@ -51,6 +52,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.NO_OUTPUT: "rows are read into windows, and none is closed in time",
     Reason.RECORDS_EXPIRED: "retention took records of its streams before it had read them",
     Reason.PARTITION_BEHIND: "event time has waited for one of its partitions for five minutes",
+    Reason.FRESHNESS_MISSED: "its rows come to a sink later than its specification says",
     Reason.QUARANTINE_FLOOD: "it sets more of a batch aside than it keeps",
     Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
 }
@@ -61,6 +63,7 @@ TOLD_BY_DRIVER: Final = (
     Reason.NO_OUTPUT,
     Reason.RECORDS_EXPIRED,
     Reason.PARTITION_BEHIND,
+    Reason.FRESHNESS_MISSED,
     Reason.QUARANTINE_FLOOD,
 )
 """The reasons that a driver tells itself, as the codes of its warnings: it has the numbers."""

@@ -49,6 +49,8 @@ def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
         shown.late_windows, shown.recent_late_windows = heartbeat.late_windows, max(lately.late_windows, 0)
     shown.quarantined.update(heartbeat.quarantined)
     shown.recent_quarantined = lately.quarantined.total()
+    for sink, fresh in heartbeat.freshness.items():  # none of older drivers
+        shown.freshness[sink].CopyFrom(fresh)
     shown.state_rows, shown.memory_bytes = heartbeat.state_rows, heartbeat.memory_bytes
     flows = rates(dagger, watch, now=now, hearing=hearing)
     if flows is not None:

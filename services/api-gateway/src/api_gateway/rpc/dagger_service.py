@@ -17,7 +17,7 @@ from api_gateway.hosts.routes import living
 from api_gateway.hosts.rows_and_logs import DaggerReads
 from api_gateway.hosts.sink_tests import SinkTests
 from api_gateway.hosts.stream_samples import Samples
-from api_gateway.rpc import filters, paging, revisions, validate_response
+from api_gateway.rpc import completion, filters, paging, revisions, validate_response
 from api_gateway.rpc.lists import check_sequence
 from api_gateway.rpc.past_records import PastRecords
 from api_gateway.rpc.watch_events import watch
@@ -271,6 +271,12 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         async with aclosing(self._parts.vitals.watch(request)) as steps:
             async for step in steps:
                 yield step
+
+    async def WaitCompleted(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.WaitCompletedRequest, context: Context
+    ) -> gateway_pb2.WaitCompletedResponse:
+        """Whether records of a stream are in every sink, once they are or the wait is over."""
+        return await completion.wait(request, self._fleet, self._parts.heard, context.time_remaining())
 
     async def ReadLog(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadLogRequest, context: Context

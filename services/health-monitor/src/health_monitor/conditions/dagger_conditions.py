@@ -59,6 +59,7 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_TEAM_QUOTA: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_REFUSALS: alerts_pb2.ALERT_SEVERITY_ERROR,
+    alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: alerts_pb2.ALERT_SEVERITY_WARNING,
 }
 """All conditions, with the severity of their alerts."""
 OF_PLATFORM: Final = frozenset({alerts_pb2.ALERT_CONDITION_KAFKA_AWAY})

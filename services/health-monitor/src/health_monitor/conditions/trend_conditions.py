@@ -31,6 +31,10 @@ DRIVER_CONDITIONS: Final[Mapping[Condition, tuple[Reason, str]]] = {
         Reason.PARTITION_BEHIND,
         "event time waits for no partition of it",
     ),
+    alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: (
+        Reason.FRESHNESS_MISSED,
+        "its rows are in its sinks as soon as they have to be",
+    ),
 }
 """Conditions that drivers report: reason of the warning, and the text of a finding when there is none."""
 

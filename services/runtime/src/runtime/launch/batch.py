@@ -99,6 +99,7 @@ class Batches:
         self._read_until = read_until
         self._saved_at = time.monotonic()
         self._last_read: int | None = None
+        self._saved_through: int | None = None
 
     def attempts(self, batch_id: int) -> int:
         """Return how often a recent batch was computed: Spark's observations are summed over that."""
@@ -171,11 +172,12 @@ class Batches:
         records as read.
         """
         self._saved_at = time.monotonic()
+        through, self._saved_through = self._saved_through, self._last_read
         latest = _merge_later(self._read_until, self._source.registry.state().read_until())
-        if latest != self._read_until:
+        if latest != self._read_until or through != self._last_read:
             self._read_until = latest
             try:
-                checkpoint.keep_read_until(self._checkpoint.path, self._read_until)
+                checkpoint.keep_read_until(self._checkpoint.path, self._read_until, self._last_read)
             except OSError as problem:
                 logger().warning("event_times.not_saved", why=str(problem))
 

@@ -27,7 +27,18 @@ from runtime.encode import rows
 from runtime.encode.rows import Refusal
 from runtime.errors import FencedError, JobError, TemporaryError
 from runtime.launch.refused_rows import quarantine_records
-from runtime.launch.report import PRINTED, RECEIPT, REFUSED, SCHEMA, TROUBLE, WRITTEN, is_waitable, line
+from runtime.launch.report import (
+    AGES,
+    PRINTED,
+    RECEIPT,
+    REFUSED,
+    SCHEMA,
+    TROUBLE,
+    WRITTEN,
+    is_waitable,
+    line,
+)
+from runtime.launch.row_ages import RowAges
 from runtime.launch.unwritable import write_rows
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.state.store.local import LocalStore
@@ -151,16 +162,20 @@ class _Sink:
         self._printed: list[str] = []
         self._receipt = b""
         self._trouble: JobError | None = None
+        self._ages = RowAges(target.schema.names, time.time(), updates=target.updates)
+        self._acknowledged: float | None = None
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[_RefusedRows]:
         """Write a batch, unless this sink has trouble already; return the rows to quarantine now."""
         if batch.num_rows == 0:
             return ()
+        self._ages.add(batch)  # those of a sink in trouble, too: they wait for it
         return self._record(batch, lambda: write_rows(self._writer, batch, batch_id))
 
     def finish(self) -> Sequence[_RefusedRows]:
         """End the partition, so that all is durable or staged; return the rows to quarantine now."""
         more = self._record(None, self._writer.finish)
+        self._acknowledged = time.time()
         return [*more, *self._breaker.flush()]
 
     def _record(self, batch: pa.RecordBatch | None, write: Callable[[], Outcome]) -> Sequence[_RefusedRows]:
@@ -179,6 +194,7 @@ class _Sink:
         self._printed += outcome.printed
         self._receipt = outcome.receipt or self._receipt
         refused = outcome.rows if outcome.rows is not None else batch
+        self._ages.remove(refused, [refusal.row for refusal in outcome.refused])
         by_server = sum(refusal.by_server for refusal in outcome.refused)
         ready = self._breaker.add(row_count, len(outcome.refused), (refused, outcome.refused), by_server)
         if self._breaker.is_open:
@@ -197,13 +213,19 @@ class _Sink:
         if self._trouble is not None:
             error = self._trouble.error
             after = self._trouble.retry_after if isinstance(self._trouble, TemporaryError) else None
-            return [line(name, TROUBLE, reason=error.reason, text=error.detail, retry_after=after)]
+            trouble = line(name, TROUBLE, reason=error.reason, text=error.detail, retry_after=after)
+            return [trouble, *self._report_ages(None)]
         return [
             line(name, WRITTEN, rows=self._written, bytes=self._skipped),
             *(line(name, REFUSED, reason=why, rows=count) for why, count in self._refused.items()),
             *(line(name, PRINTED, text=text, rows=1) for text in self._printed),
             *([line(name, RECEIPT, content=self._receipt)] if self._receipt else []),
+            *self._report_ages(self._acknowledged),
         ]
+
+    def _report_ages(self, acknowledged: float | None) -> list[Mapping[str, Any]]:
+        ages = self._ages.seal(acknowledged)
+        return [line(self.target.name, AGES, content=ages.encode())] if ages.counts else []
 
 
 def _write_patiently(write: Callable[[], Outcome]) -> Outcome:

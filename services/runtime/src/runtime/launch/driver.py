@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -124,6 +125,7 @@ class Driver:
             references=references,
             groups=groups,
             patience=assembled.patience,
+            completed=job.begin_completion(launch, assembled, chosen, datetime.now(UTC)),
             early=assembled.updates,
         )
         session.streams.addListener(listener)

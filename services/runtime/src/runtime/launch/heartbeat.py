@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
@@ -82,13 +83,18 @@ class HeartbeatSender:
             self._changed.set()
 
     def _run(self) -> None:
-        while self._send(self._progress):
+        while self._send_judged():
             self._changed.wait(PERIOD_S)
             self._changed.clear()
 
-    def _send(self, done: Progress) -> bool:
-        """Send a snapshot of the progress; return whether more will follow."""
+    def _send_judged(self) -> bool:
+        """Send a snapshot, once it is judged by the time; return whether more will follow."""
         now = datetime.now(UTC)
+        self.update(partial(progress.judge_freshness, now=now))
+        return self._send(self._progress, now)
+
+    def _send(self, done: Progress, now: datetime) -> bool:
+        """Send a snapshot of the progress at `now`; return whether more will follow."""
         beat = progress.heartbeat_at(done, now)
         leader = os.getsid(0)
         used = processes.measure_session(leader)

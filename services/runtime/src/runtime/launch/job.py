@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from daggers.v1 import spec_pb2
@@ -20,7 +20,8 @@ from daggerspec.columns import condition_column
 from daggersql.emit.rowconditions import with_conditions
 from runtime import functions, sinks
 from runtime.errors import JobError, internal
-from runtime.launch import guard, planned
+from runtime.launch import completion, guard, planned
+from runtime.launch.completion import Completion
 from runtime.launch.launch import Computation
 from runtime.launch.predecessor import predecessor_offsets
 from runtime.sinks import Target
@@ -35,7 +36,7 @@ from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
 from runtime.spark.session import slots
 from runtime.state import openstate
-from runtime.state.checkpoint import Checkpoint, read_until
+from runtime.state.checkpoint import Checkpoint, is_read_until_exact, read_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,19 @@ def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
         at_ends=ends and longest_wait > 0,
         longest_wait=longest_wait,
         records=min(rule.records, spec.spec.max_rows_per_batch or rule.records),
+    )
+
+
+def begin_completion(launch: Computation, assembled: Job, chosen: Checkpoint, now: datetime) -> Completion:
+    """Build the completion of a launch that begins at `now`: what its windows hold already, and from when."""
+    read = [time for times in assembled.source.read_until.values() for time in times.values()]
+    tolerances = [stream.input.future_tolerance.ToTimedelta() for stream in launch.spec.streams]
+    ahead_until = now + max(tolerances, default=timedelta())
+    return completion.begin(
+        None if assembled.updates else assembled.source.windows,
+        newest=max(read, default=0) // 1000 if chosen.committed else None,
+        is_exact=is_read_until_exact(chosen.path),
+        ahead_until=round(ahead_until.timestamp() * 1000),
     )
 
 

@@ -61,6 +61,7 @@ class Launch(Computation):
                 socket.gethostname(),
                 self.pid,
                 sinks=sinks.called([sink_.sink for sink_ in spec.sinks]),
+                objective=spec.spec.freshness.ToTimedelta() if spec.spec.HasField("freshness") else None,
             ),
             quiet=spec.HasField("shadow"),
         )

@@ -14,7 +14,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from runtime.launch import expired, progress, symptoms, waits
+from runtime.launch import completion, expired, progress, symptoms, waits
+from runtime.launch.completion import Completion
 from runtime.launch.launch import Launch
 from runtime.launch.progress import CommittedBatch
 from runtime.launch.symptoms import NO_OUTPUT, Symptoms
@@ -24,6 +25,7 @@ from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.metrics import SourceMetrics
 from runtime.source.status import SourceState
+from runtime.source.watermark import NEVER
 from runtime.spark import helpers
 from runtime.spark.events import JsonListener
 from runtime.state.checkpoint import Checkpoint
@@ -44,12 +46,13 @@ class Listener(JsonListener):
         references: References,
         groups: Groups,
         patience: timedelta | None,
+        completed: Completion,
         early: bool = False,
     ) -> None:
         """Listen for one launch.
 
-        attempts: returns how often a batch was computed. patience: how long windows may take to close. early:
-        rows are written while their windows are open.
+        attempts: returns how often a batch was computed. patience: how long windows may take to close.
+        completed: what was, as the launch begins. early: rows are written while their windows are open.
         """
         self._launch = launch
         self._checkpoint = checkpoint
@@ -61,6 +64,7 @@ class Listener(JsonListener):
         self._symptoms = Symptoms(patience)
         self._early = early
         self._waits = Waits()
+        self._completion = completed
         self._written = 0
         self._has_settled = False
 
@@ -75,6 +79,7 @@ class Listener(JsonListener):
         batch = summarize_batch(report, read, self._attempts(report.batchId))
         self._launch.heartbeat.update(partial(progress.batch_committed, batch=batch))
         published = self._source.registry.state()
+        self._complete(report, batch, published)
         batch_seen = self._to_batch(report, batch, read, published)
         self._symptoms = symptoms.add_batch(self._symptoms, batch_seen)
         self._update_waits(published)
@@ -109,6 +114,16 @@ class Listener(JsonListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Wake the main thread, which finds out why the query ended."""
         self._launch.wake.set()
+
+    def _complete(self, report: StreamingQueryProgress, batch: CommittedBatch, published: Published) -> None:
+        """Update up to which offsets all that was read is in every sink."""
+        times = [times.newest for times in published.observed.values() if times.newest is not None]
+        closed = NEVER if batch.watermark is None else round(batch.watermark.timestamp() * 1000)
+        self._completion = completion.batch_committed(
+            self._completion, metrics.ends(report), newest=max(times, default=None), closed=closed
+        )
+        step = partial(progress.set_completed, offsets=self._completion.offsets)
+        self._launch.heartbeat.update(step)
 
     def _to_batch(
         self,

@@ -8,15 +8,19 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from daggers.v1 import events_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat, Measure
 
+from runtime.launch import freshness
+from runtime.launch.freshness import SinkFreshness
+
 # a batch that quarantines this many records or rows, and more than it keeps, is a flood
 FLOOD = 1_000
 _NONE: Mapping[str, events_pb2.DaggerError] = {}
+_NOTHING_WAITS: Mapping[str, datetime] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,10 @@ class Progress:
     """Warning that sinks refused most of the last batch; empty if they did not."""
     away: frozenset[str] = frozenset()
     """Sinks in an outage whose rows were quarantined since it began."""
+    fresh: Mapping[str, SinkFreshness] = field(default_factory=dict)
+    """How fresh the rows of each sink are."""
+    objective: timedelta | None = None
+    """How fresh they have to be; None where the spec does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,19 @@ class CommittedBatch:
         return sum(self.late_by_table.values())
 
 
-def initial(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequence[str]) -> Progress:
-    """Build the progress of a launch that has done nothing yet. pid: of the Python half."""
+def initial(
+    dagger: str,
+    generation: int,
+    host: str,
+    pid: int,
+    *,
+    sinks: Sequence[str],
+    objective: timedelta | None = None,
+) -> Progress:
+    """Build the progress of a launch that has done nothing yet.
+
+    pid: of the Python half. objective: how fresh rows have to be.
+    """
     starting = Heartbeat.STATE_STARTING
     return Progress(
         Heartbeat(
@@ -82,6 +101,8 @@ def initial(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequenc
             late_windows=0,
         ),
         tuple(sinks),
+        fresh=dict.fromkeys(sinks, SinkFreshness()),
+        objective=objective,
     )
 
 
@@ -124,11 +145,34 @@ def behind(progress: Progress, batch_id: int, records: Mapping[str, int]) -> Pro
     return replace(progress, beat=beat, lag_measured=batch_id)
 
 
-def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progress:
-    """Replace the errors of sinks that accept no rows for the moment; none: all accept."""
+def retrying(
+    progress: Progress,
+    why: Sequence[events_pb2.DaggerError],
+    waiting: Mapping[str, datetime] = _NOTHING_WAITS,
+) -> Progress:
+    """Replace the errors of sinks that accept no rows for the moment; none: all accept.
+
+    waiting: event time of the oldest row that waits, by sink.
+    """
     beat = _copy_beat(progress, "retrying", "taking")
     beat.retrying.extend(why)
-    return replace(progress, beat=beat)
+    fresh = {name: replace(sink, waiting_since=waiting.get(name)) for name, sink in progress.fresh.items()}
+    return replace(progress, beat=beat, fresh=fresh)
+
+
+def rows_acknowledged(progress: Progress, time: datetime, ages: Mapping[str, Mapping[int, int]]) -> Progress:
+    """Add the rows of a batch that every sink has; ages: rows by bucket of their age, by sink."""
+    fresh = {name: sink.add(time, ages.get(name, {})) for name, sink in progress.fresh.items()}
+    return replace(progress, fresh=fresh)
+
+
+def judge_freshness(progress: Progress, now: datetime) -> Progress:
+    """Decide by what was acknowledged, and what waits at `now`, which sinks miss the objective."""
+    objective = progress.objective
+    if objective is None:
+        return progress
+    fresh = {name: freshness.judge(sink, objective, now) for name, sink in progress.fresh.items()}
+    return replace(progress, fresh=fresh)
 
 
 def batch_written(
@@ -188,6 +232,13 @@ def batch_committed(progress: Progress, batch: CommittedBatch) -> Progress:
     )
 
 
+def set_completed(progress: Progress, offsets: Mapping[str, int]) -> Progress:
+    """Set the offsets up to which all that was read is in every sink, by "topic/partition"."""
+    beat = _copy_beat(progress, "completed")
+    beat.completed.update(offsets)
+    return replace(progress, beat=beat)
+
+
 def idle(progress: Progress, time: datetime) -> Progress:
     """Record that the source was reached and had nothing to read."""
     return waiting(progress, time, {})
@@ -220,10 +271,17 @@ def exiting(progress: Progress, error: events_pb2.DaggerError | None = None) -> 
 
 
 def heartbeat_at(progress: Progress, now: datetime) -> Heartbeat:
-    """Build the heartbeat at `now`, with the warnings of floods and the age of the running batch."""
+    """Build the heartbeat at `now`: how fresh rows are, how old the running batch, the warnings of that."""
     beat = _copy_beat(progress)
     beat.time.FromDatetime(now)
     beat.warnings.extend(warning for warning in (progress.flood_read, progress.flood_written) if warning)
+    for name, sink in progress.fresh.items():
+        if sink.minutes or sink.waiting_since is not None:
+            beat.freshness[name].CopyFrom(freshness.to_proto(sink, now))
+    missed = freshness.warning(progress.fresh, progress.objective, now) if progress.objective else None
+    if missed is not None and missed.measure is not None:
+        beat.warnings.append(str(missed))
+        beat.measures[missed.code].CopyFrom(missed.measure)
     if progress.running_since is not None:
         age = (now - progress.running_since).total_seconds()
         beat.running_batch_age_ms = max(1, round(age * 1000))
@@ -235,8 +293,8 @@ def _copy_beat(progress: Progress, *cleared: str) -> Heartbeat:
     """Copy the heartbeat, without the fields that the caller sets anew."""
     beat = Heartbeat()
     beat.CopyFrom(progress.beat)
-    for field in cleared:
-        beat.ClearField(field)  # type: ignore[arg-type]  # a field by its name
+    for name in cleared:
+        beat.ClearField(name)  # type: ignore[arg-type]  # a field by its name
     return beat
 
 

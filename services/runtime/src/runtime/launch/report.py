@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from runtime.errors import EXTERNAL, JobError, TemporaryError
+from runtime.launch.row_ages import PartAges
 
 # schema of report rows, for Arrow and for Spark; as a text Spark would parse it for each batch
 SCHEMA = pa.schema(
@@ -30,6 +32,7 @@ SCHEMA = pa.schema(
 )
 REPORT = from_arrow_schema(SCHEMA)
 WRITTEN, REFUSED, PRINTED, RECEIPT, TROUBLE = "written", "refused", "printed", "receipt", "trouble"
+AGES = "ages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,15 @@ class Report:
     """Bytes quarantined for an outage, by sink."""
     invalid: Mapping[str, int] = field(default_factory=dict)
     """Unusable inputs by function."""
+    ages: Mapping[str, Sequence[PartAges]] = field(default_factory=dict)
+    """Ages of the rows of finished partitions, by sink."""
+    waiting: Mapping[str, datetime] = field(default_factory=dict)
+    """Event time of the oldest row that waits, by sink that has to be tried again."""
 
     def merge(self, later: Report) -> Report:
         """Merge with a later attempt, which wrote what this one had not finished.
 
-        Every attempt computes all rows again: for troubles and invalid values the last one counts.
+        Every attempt computes all rows again: of troubles, what waits and invalid values the last one counts.
         """
         return Report(
             self.written + later.written,
@@ -76,6 +83,8 @@ class Report:
             _concat(self.receipts, later.receipts),
             self.skipped + later.skipped,
             later.invalid,
+            _concat(self.ages, later.ages),
+            later.waiting,
         )
 
 
@@ -84,6 +93,7 @@ def read_report(lines: Iterable[Row]) -> Report:
     written, refused, skipped = Counter[str](), Counter[str](), Counter[str]()
     printed, receipts = dict[str, list[str]](), dict[str, list[bytes]]()
     troubles = dict[str, Trouble]()
+    ages, waiting = dict[str, list[PartAges]](), dict[str, datetime]()
     done = set()
     for line in lines:
         sink = line["sink"]
@@ -101,8 +111,16 @@ def read_report(lines: Iterable[Row]) -> Report:
                 printed.setdefault(sink, []).append(line["text"])
             case "receipt":
                 receipts.setdefault(sink, []).append(bytes(line["content"]))
+            case "ages":
+                part = PartAges.decode(line["content"])
+                if part.acknowledged is not None:
+                    ages.setdefault(sink, []).append(part)
+                elif part.oldest is not None:
+                    waiting[sink] = min(part.oldest, waiting.get(sink, part.oldest))
     troubles = {sink: troubles[sink] for sink in sorted(troubles)}
-    return Report(written, refused, printed, troubles, frozenset(done), receipts, skipped)
+    return Report(
+        written, refused, printed, troubles, frozenset(done), receipts, skipped, ages=ages, waiting=waiting
+    )
 
 
 def trouble_of(sink: str, error: JobError) -> Trouble:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
@@ -20,7 +21,7 @@ from pyspark.sql import DataFrame
 from runtime import sinks
 from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError, external
-from runtime.launch import progress
+from runtime.launch import freshness, progress
 from runtime.launch.delivery import Delivery
 from runtime.launch.launch import Launch
 from runtime.launch.outages import Outages, left_s, pause_s
@@ -49,6 +50,7 @@ class BatchWriter:
         rules = {name: target.resolved.sink.on_outage for name, target in self._targets.items()}
         self._outages = Outages(rules, {})
         self._attempts: dict[int, int] = {}
+        self._waiting: dict[str, datetime] = {}
 
     def attempts(self, batch_id: int) -> int:
         """Return how often a recent batch was computed: Spark's observations are summed over that."""
@@ -69,6 +71,7 @@ class BatchWriter:
             last_attempt = self._launch.stopping.is_set()
             report = self._attempt(rows, batch, total, paused, skipping)
             total = total.merge(report)
+            self._waiting |= report.waiting
             away = {**paused, **total.troubles}
             self._observe_outages(away, skipping, report.skipped.total())
             if not away:
@@ -78,7 +81,8 @@ class BatchWriter:
                 self._leave("; ".join(trouble.error.detail for trouble in away.values()))
             paused, more = self._wait_for_sinks(attempt, away, skipping)
             skipping |= more
-        self._commit(batch, total.receipts, skipping)
+        committed = self._commit(batch, total.receipts, skipping)
+        self._report_acknowledged(total, committed)
         return total, skipping
 
     def compute_only(self, rows: DataFrame) -> None:
@@ -141,14 +145,19 @@ class BatchWriter:
 
     def _commit(
         self, batch: BatchRef, receipts: Mapping[str, Sequence[bytes]], skipping: Mapping[str, Trouble]
-    ) -> None:
-        """Commit what the workers have staged, retrying each sink until it accepts."""
+    ) -> Mapping[str, float]:
+        """Commit what the workers have staged, retrying each sink until it accepts.
+
+        Returns when each had, in seconds since 1970.
+        """
+        committed = {}
         for name, staged in receipts.items():
             for attempt in count(1):
                 self._launch.lease.confirm()
                 last_attempt = self._launch.stopping.is_set()
                 try:
                     sinks.commit(self._targets[name], batch, staged)
+                    committed[name] = time.time()
                     break
                 except JobError as error:
                     away = {name: trouble_of(name, error)}
@@ -157,6 +166,7 @@ class BatchWriter:
                     self._leave(away[name].error.detail)
                 after = away[name].retry_after
                 self._launch.stopping.wait(pause_s(attempt, random.random(), after))  # noqa: S311 - jitter
+        return committed
 
     def _probe_sinks(self, names: Collection[str]) -> dict[str, Trouble]:
         """Probe sinks, and return those that accept no rows. A sink without a probe counts as available."""
@@ -178,4 +188,14 @@ class BatchWriter:
 
     def _report_retrying(self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble]) -> None:
         why = [trouble.error for _, trouble in sorted({**skipping, **away}.items())]
-        self._launch.heartbeat.update(partial(progress.retrying, why=why))
+        waiting = {name: since for name, since in self._waiting.items() if name in away}
+        self._launch.heartbeat.update(partial(progress.retrying, why=why, waiting=waiting))
+
+    def _report_acknowledged(self, report: Report, committed: Mapping[str, float]) -> None:
+        """Report how old the rows of a batch were when each sink had them."""
+        self._waiting.clear()
+        ages = {
+            name: freshness.acknowledged(parts, committed.get(name)) for name, parts in report.ages.items()
+        }
+        step = partial(progress.rows_acknowledged, time=datetime.now(UTC), ages=ages)
+        self._launch.heartbeat.update(step)

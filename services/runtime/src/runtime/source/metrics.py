@@ -202,6 +202,16 @@ def _invalid_inputs(rows: Iterable[Row]) -> dict[str, int]:
     return dict(+counts)
 
 
+def ends(progress: StreamingQueryProgress) -> dict[str, int]:
+    """The offset behind the last record that a batch and those before it read, by "topic/partition"."""
+    read: dict[str, int] = {}
+    for source in progress.sources:
+        if source.endOffset and source.endOffset.startswith("{"):
+            positions = Offsets.from_json(json.loads(source.endOffset)).next
+            read |= {str(partition): offset for partition, offset in positions.items()}
+    return read
+
+
 def _lag(end: str | None, latest: str | None) -> dict[str, int]:
     # Of a batch that is repeated after a restart Spark knows no latest offset, and says so in other words.
     if not (end and latest and end.startswith("{") and latest.startswith("{")):

@@ -24,6 +24,8 @@ _MICROSECOND = timedelta(microseconds=1)
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
 # file in a checkpoint: event times that were read
 _READ_UNTIL = "read-until.json"
+# key in it of the last batch that was read: no table has such a name
+_THROUGH = "#batch"
 # suffix of a file beside a checkpoint that is being removed: its rest is no checkpoint
 _GONE = ".gone"
 # separates fingerprint and generation in the name of a shadow's checkpoint (ADR 138). It counts once a file
@@ -198,9 +200,28 @@ def read_until(path: Place) -> dict[str, dict[str, int]]:
     return {table: times for table, times in times_by_table.items() if isinstance(times, dict)}
 
 
-def keep_read_until(path: Place, times_by_table: Mapping[str, Mapping[str, int]]) -> None:
-    """Save the event times that were read, for later launches. Raises: OSError."""
-    (path / _READ_UNTIL).write_text(json.dumps(times_by_table, sort_keys=True))
+def keep_read_until(
+    path: Place, times_by_table: Mapping[str, Mapping[str, int]], through: int | None = None
+) -> None:
+    """Save the event times that were read, for later launches. Raises: OSError.
+
+    through: last batch that was read.
+    """
+    batch = {} if through is None else {_THROUGH: through}
+    (path / _READ_UNTIL).write_text(json.dumps({**times_by_table, **batch}, sort_keys=True))
+
+
+def is_read_until_exact(path: Place) -> bool:
+    """Tell whether `read_until` is as of the last committed batch, which it is not of older drivers.
+
+    Raises: OSError.
+    """
+    commit = _last_batch(path / "commits")
+    try:
+        through = json.loads((path / _READ_UNTIL).read_text()).get(_THROUGH)
+    except (FileNotFoundError, ValueError):
+        return False
+    return commit is not None and through == int(commit.name)
 
 
 def predecessor(root: Place, fingerprint: str) -> Stand | None:
