@@ -178,7 +178,7 @@ class Report:
         kind = self._errors if severity is Severity.ERROR else self._warnings
         if len(kind) < MAX_FINDINGS:
             words, edit = self._suggested(suggestion)
-            kind.append(Finding(code, severity, message, *self.place(span), words, edit))
+            kind.append(Finding(code, severity, ended(message), *self.place(span), words, edit))
         elif kind is self._errors:
             raise Enough(code, span, message)
 
@@ -195,6 +195,16 @@ class Report:
         return line, min(offset, len(self.text)) - self._starts[line - 1] + 1
 
 
+def unless(suggestion: object, otherwise: str) -> str:
+    """How a sentence about a misspelt name goes on where none is near: else the suggestion says which."""
+    return "" if suggestion else otherwise
+
+
+def ended(sentence: str) -> str:
+    """A sentence with one full stop at its end."""
+    return f"{sentence.rstrip('. ')}."
+
+
 class Refused(Exception):  # noqa: N818 - reads as what happened
     """The text cannot be read any further; carries the one error that stopped it."""
 
@@ -206,16 +216,14 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
         suggestion: Suggestion = None,
         *,
         repairs: Sequence[Rewrite] = (),
-        guess: str | None = None,
     ) -> None:
-        """`repairs` may make a query of the text. If none does: `suggestion`, and `guess`, a keyword."""
+        """`repairs` may make a query of the text. If none does: `suggestion`."""
         super().__init__(problem)
         self.repairs = repairs
         self.code = code
         self.span = span
         self.problem = problem
         self.suggestion = suggestion
-        self.guess = guess
 
 
 class Enough(Refused):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from google.protobuf.empty_pb2 import Empty
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, Rewrite, Span, instead, quoted
+from daggersql.findings import Report, Rewrite, Span, instead, quoted, unless
 from daggersql.ir.expr import Expr, Ref, call, column, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
@@ -159,7 +158,7 @@ class Scope:
         if meant not in values:
             return False
         shown = other.read[1] if other.read else "The enum"
-        text = f"There is no column {name.name}. {shown} has the value {meant}{hint(quoted(meant))}"
+        text = f"There is no column {name.name}, and {shown} has the value {meant}: text is quoted."
         self.report.error("UNKNOWN_COLUMN", span_of(name), text, instead(span_of(name), quoted(meant)))
         return True
 
@@ -239,11 +238,11 @@ class Scope:
             if unknown.name in table.message.fields_by_name and table not in {s.table for s in sources}
         ]
         names = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
-        otherwise = f"; {elsewhere[0]} has it." if elsewhere else "."
+        otherwise = f"; {elsewhere[0]} has it" if elsewhere else ""
         self.report.error(
             "UNKNOWN_COLUMN",
             span_of(unknown),
-            f"There is no column {unknown.name} in {names}{hint(suggestion, otherwise)}",
+            f"There is no column {unknown.name} in {names}{unless(suggestion, otherwise)}.",
             instead(span_of(unknown), suggestion and written(suggestion)),
         )
 
@@ -265,7 +264,7 @@ class Scope:
         self.report.error(
             "UNKNOWN_TABLE",
             span_of(name),
-            f"No table of FROM is called {name.name}{hint(suggestion)}",
+            f"No table of FROM is called {name.name}.",
             instead(span_of(name), suggestion and written(suggestion)),
         )
 
@@ -286,7 +285,7 @@ class Scope:
         self.report.error(
             "UNKNOWN_FIELD",
             span_of(name),
-            f"{shown} has no field {name.name}{why}{hint(suggestion, '')}",
+            f"{shown} has no field {name.name}{why}.",
             instead(span_of(name), suggestion),
         )
 

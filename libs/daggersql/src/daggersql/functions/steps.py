@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, instead_of_constant, instead_of_step
+from daggersql.findings import Report, instead_of_constant, instead_of_step, unless
 from daggersql.functions.checks import is_null
 from daggersql.ir.expr import Expr, call
 from daggersql.ir.families import Family, family
@@ -55,7 +54,7 @@ def read_steps(steps: Expr, known: Collection[str], report: Report) -> list[str]
     for name in names:
         if name not in known:
             meant = report.nearest(name, known)
-            text = f"There is no step {name!r}" + hint(meant, f"; there are {', '.join(known)}.")
+            text = f"There is no step {name!r}" + unless(meant, f"; there are {', '.join(known)}")
             rewrite = instead_of_step(steps.span, names, name, meant)
             report.error("UNSUPPORTED_OPERATION", steps.span, text, rewrite)
             return None

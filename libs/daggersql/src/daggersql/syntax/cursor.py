@@ -241,7 +241,7 @@ class Cursor:
         return (self._curr.start, self._curr.end + 1) if self._curr else (len(self.sql), len(self.sql))
 
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
-        """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is the guess."""
+        """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is suggested."""
         if self._is_symbol("=") and self._prev.text == "=":
             span = (self._prev.start, self._curr.end + 1)
             equal = "Values are compared by a single ="
@@ -256,8 +256,7 @@ class Cursor:
             )
         elif self._curr:
             problem += f", before {self._curr.text[:40]!r}"
-        guess = suggestion if suggestion in KEYWORDS else None
-        raise Refused("SYNTAX_ERROR", self._here(), problem, suggestion, repairs=repairs, guess=guess)
+        raise Refused("SYNTAX_ERROR", self._here(), problem, suggestion, repairs=repairs)
 
     def _repairs(self, missing: str | None) -> list[Rewrite]:
         """What may be meant: another keyword for a word at or before this place, or what is missing here."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, Span, instead
+from daggersql.findings import Report, Span, instead, unless
 from daggersql.syntax import tree
 
 _Type = tree.TypeName
@@ -32,7 +31,7 @@ _ELSEWHERE: Final = {
 def refuse(word: str, span: Span, report: Report) -> None:
     """Say of a word that it is no type, and which was meant."""
     near = _ELSEWHERE.get(word.upper()) or report.nearest(word, TYPES)
-    meant = hint(near, f": {', '.join(sorted(TYPES))} are.")
+    others = unless(near, f": {', '.join(sorted(TYPES))} are")
     report.error(
-        "UNSUPPORTED_TYPE", span, f"{word[:40]} is not a type one can cast to{meant}", instead(span, near)
+        "UNSUPPORTED_TYPE", span, f"{word[:40]} is not a type one can cast to{others}.", instead(span, near)
     )
