@@ -53,7 +53,7 @@ def watch(
 
 def table(out: Printer, shown: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
     """Print alerts; with when they were over, if those are among them."""
-    columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "TOLD")
+    columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "NOTIFIED")
     rows = [
         (
             alert.dagger,
@@ -88,7 +88,7 @@ def told(alert: gateway_pb2.Alert) -> str:
 
 def sentence(alert: gateway_pb2.Alert) -> str:
     """An open alert, beside its dagger."""
-    return f"{condition(alert)} since {_second(alert.since)}: {what(alert)}; told: {told(alert)}"
+    return f"{condition(alert)} since {_second(alert.since)}: {what(alert)}; notified: {told(alert)}"
 
 
 def line(alert: gateway_pb2.Alert) -> str:
@@ -98,7 +98,7 @@ def line(alert: gateway_pb2.Alert) -> str:
     turn = "RESOLVED" if over else "OPEN"
     return (
         f"{alert.sequence:>6}  {when}  {alert.dagger:<24}  {condition(alert):<15}  {turn:<8}"
-        f"  {what(alert)}; told: {told(alert)}"
+        f"  {what(alert)}; notified: {told(alert)}"
     )
 
 

@@ -14,7 +14,7 @@ from health_monitor.finding import Finding, Measure, counted_long_enough
 
 
 def rate(watch: Watch, limits: Limits) -> Finding | None:
-    """Whether too much was kept back in the last minutes: records set aside, or rows refused.
+    """Whether too much was kept back in the last minutes: records quarantined, or rows refused.
 
     None until it has been counted for long enough.
     """
@@ -27,7 +27,7 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
     told = {
         f"{share.count:,} {what} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
         for share, what, of in (
-            (aside, "records were set aside", ""),
+            (aside, "records were quarantined", ""),
             (back, "rows were refused by sinks", " of those to be written"),
         )
         if too_many(share.count, share.went_on, limits)
@@ -35,7 +35,7 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
     worst = max(aside.value, back.value)
     measure = Measure(worst, limits.quarantine_share, "share")
     if not told:
-        well = f"{aside.value:.1%} of its records are set aside, {back.value:.1%} of its rows are refused"
+        well = f"{aside.value:.1%} of its records are quarantined, {back.value:.1%} of its rows are refused"
         return Finding(False, well, last.time, measure=measure)
     begun = min(share.first for share in told.values())
     measure = measure._replace(value=max(share.value for share in told.values()))
