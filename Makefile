@@ -30,18 +30,23 @@ elif ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then missing+=("Python
 [ $${#missing[@]} -eq 0 ] || { printf 'missing: %s\n' "$${missing[@]}"; exit 1; }
 endef
 
+# A step and how long it took; what its program says is shown only when it fails.
+define STEP
+SECONDS=0; echo "… $(1)"; said=$$(mktemp); \
+if { $(2); } >"$$said" 2>&1; then rm -f "$$said"; echo "✓ $(1) $$SECONDS s"; \
+else code=$$?; cat "$$said" >&2; rm -f "$$said"; exit $$code; fi
+endef
+
 $(STAMPS)/uv: requirements-uv.lock
 	@$(NEEDS)
 	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv $(VENV) # one that was interrupted has no pip yet
-	@echo "installing uv ..."
-	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements-uv.lock
+	@$(call STEP,installing uv,$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements-uv.lock)
 	@mkdir -p $(STAMPS) && touch $@
 
 # The lock pins every version with its hash; members are installed from this tree, without their dependencies.
 $(STAMPS)/venv: $(STAMPS)/uv requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS)) proto/hatch_build.py $(wildcard proto/daggers/v1/*.proto)
-	@echo "installing the locked dependencies ..."
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(MEMBERS))
+	@$(call STEP,installing the locked dependencies,$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock)
+	@$(call STEP,installing the members of this tree,$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ./,$(MEMBERS)))
 	@$(UV) cache prune --quiet || true # each install leaves 2 GB of pyspark there when a registry's answers cannot be cached
 	@touch $@
 
@@ -51,8 +56,7 @@ venv: $(STAMPS)/venv ## Install Python dependencies and the workspace into .venv
 WEB := services/portal/web
 # What the pages are made of: $(WEB)/src/gen is made of proto/ itself.
 $(STAMPS)/web: $(STAMPS)/venv $(wildcard $(WEB)/*.*) $(shell find $(WEB)/src -type f -not -path '*/gen/*' 2>/dev/null)
-	@echo "building the pages ..."
-	@$(BIN)/python $(WEB)/build.py
+	@$(call STEP,building the pages,$(BIN)/python $(WEB)/build.py)
 	@touch $@
 
 .PHONY: web
@@ -62,8 +66,14 @@ web: $(STAMPS)/web ## Build the pages of the portal, with a Node of its own
 setup: $(STAMPS)/venv $(STAMPS)/web ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
 	@$(BIN)/daggers local setup
 
+# Before anything is installed: how long it takes on two cores.
+.PHONY: demo-announced
+demo-announced:
+	@if [ -e $(STAMPS)/web ]; then echo "make demo: about 2 minutes on two cores"; \
+	else echo "make demo: about 5 minutes on two cores the first time, and 2 from then on; what is installed is kept in $(VENV)"; fi
+
 .PHONY: demo
-demo: setup ## Two daggers over realistic events for DEMO_SECONDS (60), then an independent recount
+demo: demo-announced setup ## Two daggers over realistic events for DEMO_SECONDS (60), then an independent recount
 	@$(BIN)/daggers demo
 
 .PHONY: lint

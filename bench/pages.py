@@ -152,7 +152,7 @@ def _previews(page: Page, runs: int) -> list[float]:
         press.click()
         seen = page.evaluate(_SEEN, ["tbody td", ""])
         took.append(seen / 1000 - begin)
-        page.get_by_role("button", name="Again").wait_for()
+        page.get_by_role("button", name="Run again").wait_for()
         page.reload()
         _editor(page)
     return took[2:]

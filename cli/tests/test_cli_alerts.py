@@ -57,7 +57,7 @@ HISTORY = (
     alerts_pb2.MonitorStarted(monitor_id="one"),
     fired("bookings", FAILED, "it was given up: NO_SECRET", domain=events_pb2.ERROR_DOMAIN_USER),
     fired(
-        "orders", RATE, "12 records were set aside in 1 min, 17.6%: MALFORMED",
+        "orders", RATE, "12 records were quarantined in 1 min, 17.6%: MALFORMED",
         value=0.176, limit=0.01, unit="share", receivers=["slack", "pagerduty"], generation=3,
         next="Read `daggers quarantine list orders`.",
     ),
@@ -92,8 +92,9 @@ def test_the_list_has_what_is_open_with_its_limit_and_who_was_told(shell: Any) -
     assert (code, cells(out)) == (
         0,
         [
-            "DAGGER CONDITION SINCE WHAT TOLD",
-            "orders QUARANTINE_RATE 2026-01-01T00:00:00Z 12 records were set aside in 1 min, 17.6%: MALFORMED"
+            "DAGGER CONDITION SINCE WHAT NOTIFIED",
+            "orders QUARANTINE_RATE 2026-01-01T00:00:00Z 12 records were quarantined in 1 min, 17.6%:"
+            " MALFORMED"
             " (limit 1.0%); next: Read `daggers quarantine list orders`. pagerduty failed: REFUSED, slack",
         ],
     )
@@ -103,7 +104,7 @@ def test_with_all_the_list_has_what_is_over_and_since_when(shell: Any) -> None:
     _, out, _ = shell("alerts", "list", "--all")
 
     assert cells(out)[:2] == [
-        "DAGGER CONDITION SINCE UNTIL WHAT TOLD",
+        "DAGGER CONDITION SINCE UNTIL WHAT NOTIFIED",
         "bookings FAILED 2026-01-01T00:00:00Z 2026-01-01T00:02:00Z it runs again; it was: it was given up:"
         " NO_SECRET nobody",
     ]
@@ -130,7 +131,7 @@ def test_the_document_of_an_alert_has_all_that_is_known_of_it(shell: Any) -> Non
             "incident": 1,
             "severity": "WARNING",
             "domain": None,
-            "summary": "12 records were set aside in 1 min, 17.6%: MALFORMED",
+            "summary": "12 records were quarantined in 1 min, 17.6%: MALFORMED",
             "next": "Read `daggers quarantine list orders`.",
             "since": "2026-01-01T00:00:00Z",
             "fire_time": "2026-01-01T00:00:00Z",
@@ -197,7 +198,7 @@ def test_a_watch_tells_what_is_open_and_behind_a_sequence_what_changed(gateway: 
 
     assert line(first) == (
         "     4  2026-01-01T00:00:00Z  orders                    QUARANTINE_RATE  OPEN      12 records were"
-        " set aside in 1 min, 17.6%: MALFORMED (limit 1.0%); told: pagerduty failed: REFUSED, slack"
+        " quarantined in 1 min, 17.6%: MALFORMED (limit 1.0%); notified: pagerduty failed: REFUSED, slack"
     )
     assert [(alert.dagger, alert.HasField("until")) for alert in changed] == [
         ("orders", False),
@@ -237,8 +238,8 @@ def test_get_tells_the_alerts_of_a_dagger_that_are_open(shell: Any, dagger_file:
     of_bookings = json.loads(shell("get", "bookings", "-o", "json")[1])["alerts"]
 
     assert (
-        "alert: QUARANTINE_RATE since 2026-01-01T00:00:00Z: 12 records were set aside in 1 min, 17.6%:"
-        " MALFORMED (limit 1.0%); told: pagerduty failed: REFUSED, slack"
+        "alert: QUARANTINE_RATE since 2026-01-01T00:00:00Z: 12 records were quarantined in 1 min, 17.6%:"
+        " MALFORMED (limit 1.0%); notified: pagerduty failed: REFUSED, slack"
     ) in out.splitlines()
     assert [order["condition"] for order in of_orders] == ["QUARANTINE_RATE"]
     assert of_bookings == []  # what was wrong is over

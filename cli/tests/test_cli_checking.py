@@ -68,12 +68,13 @@ def test_every_mistake_of_a_query_is_told_with_its_place_and_a_caret(sql_check: 
 def test_people_get_the_line_and_what_to_write(sql_check: Any) -> None:
     code, out, err = sql_check(WRONG)
 
-    assert (code, out.splitlines()[:3], err) == (
+    assert (code, out.splitlines()[:4], err) == (
         1,
         [
-            "  SQL line 1, column 8: There is no column citty in orders: did you mean city? [UNKNOWN_COLUMN]",
+            "  SQL line 1, column 8: There is no column citty in orders. [UNKNOWN_COLUMN]",
             "    SELECT citty,",
             "           ^^^^^",
+            "    suggestion: city",
         ],
         "2 things are wrong with the query\n",
     )

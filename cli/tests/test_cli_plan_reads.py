@@ -34,7 +34,7 @@ def test_a_plan_names_the_first_partitions_the_time_and_the_cost() -> None:
         f"t/{number}: offsets 5 to 14" for number in range(8)
     ]
     assert "and 2 more (-o json)" in lines
-    assert "a launch counts 1,500 MiB of memory, and counted 1,000" in lines
+    assert "memory reserved: 1,500 MiB, before 1,000 MiB" in lines
     assert "until now it costs 10 CPU-seconds an hour, for 3.0 records/s, 0.0 rows/min" in lines
     assert "lost: 1 window would never be written" in lines
 

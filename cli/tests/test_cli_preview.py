@@ -70,7 +70,7 @@ def test_rows_are_a_table_and_what_there_is_to_know_stands_beside_it(shell: Any,
         ["x\\x1b", "1152921504606846977", "2026-01-01T12:01:00Z", "partial"],
     ]
     assert "5 rows are left out" in err
-    assert "2 records would be set aside: MALFORMED" in err
+    assert "2 records would be quarantined: MALFORMED" in err
     assert "orders/0, offset 4: It does not decode." in err
     assert "1.5 records a second" in err
     assert Host.asked[-1].request.range.last.seconds == 900
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_query_is_told_with_its_place(shell: Any) -> None:
     ("empty", "document", "said"),
     [
         (gateway_pb2.PreviewDone.EMPTY_NO_RECORDS, "no_records", "--last-records 1000 reads the newest"),
-        (gateway_pb2.PreviewDone.EMPTY_QUARANTINED, "quarantined", "all would be set aside"),
+        (gateway_pb2.PreviewDone.EMPTY_QUARANTINED, "quarantined", "all would be quarantined"),
         (gateway_pb2.PreviewDone.EMPTY_LATE, "late", "all were late"),
         (gateway_pb2.PreviewDone.EMPTY_FILTERED, "filtered", "look at its WHERE"),
         (gateway_pb2.PreviewDone.EMPTY_WINDOWS_OPEN, "windows_open", "a longer range"),

@@ -27,7 +27,7 @@ def test_quotas_of_a_file_are_shown_with_what_is_used_of_them(shell: Any, dagger
         ["QUOTA", "USED", "SOFT", "HARD"], ["daggers", "1", "1", "2"],
     ]  # fmt: skip
     assert "64.0 GiB" in table
-    assert ("COUNTED" in wide, "COUNTED" in table, "orders_by_city" in table) == (True, False, True)
+    assert ("RESERVED" in wide, "RESERVED" in table, "orders_by_city" in table) == (True, False, True)
     assert usage["quotas"][0] == {"name": "daggers", "used": 1, "soft": 1, "hard": 2}
     assert (usage["daggers"][0]["name"], usage["daggers"][0]["age_s"]) == ("orders_by_city", None)
 

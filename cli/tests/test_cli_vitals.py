@@ -101,7 +101,7 @@ def test_get_says_ages_and_what_the_last_minutes_brought() -> None:
         "12 rows, missing from 40 windows in all; 2 from 7 in 5 min",
         "3 MALFORMED",
     )
-    assert (facts["lag"], facts["memory"]) == ("1,234,567", "1.5 GiB")
+    assert (facts["lag"], facts["memory"]) == ("1,234,567 records, 37 s", "1.5 GiB")
 
 
 def test_get_says_of_each_sink_how_fresh_its_rows_are_and_what_waits_for_it() -> None:

@@ -225,7 +225,8 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
             else chromium.new_context(
                 viewport={"width": 1440, "height": 900},
                 reduced_motion="reduce",
-                locale="en-GB",  # else that of a process without one, which is no language
+                locale="en-GB",
+                timezone_id="UTC",
                 bypass_csp=axe,  # axe is put into the page, which its policy forbids
             )
         )

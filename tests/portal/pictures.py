@@ -166,7 +166,7 @@ def _preview(page: Page) -> None:
     page.get_by_role("tab", name="Preview").click()
     page.get_by_label("Range of the preview").select_option("1 h")
     page.get_by_role("button", name="Preview").first.click()
-    page.get_by_role("button", name="Again").wait_for()
+    page.get_by_role("button", name="Run again").wait_for()
     page.get_by_role("region", name="Rows of the preview").wait_for()
 
 

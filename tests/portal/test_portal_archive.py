@@ -50,7 +50,7 @@ def test_a_table_is_shown_with_its_stream_age_and_size(visit: Opened, packages: 
     serve(one.page)
     page = one.open("/archive", "Archive")
     row = page.get_by_role("row").filter(has_text="s3://lake/cold/rides")
-    for text in ("bookings", "2026-01-01 00:00 UTC", "3 GiB", "1,204 files"):
+    for text in ("bookings", "1 Jan 2026, 00:00:00 UTC", "3 GiB", "1,204 files"):
         expect(row).to_contain_text(text)
     expect(page.get_by_text("live_only")).to_have_count(0)
     expect(page.get_by_text("Open in notebook")).to_have_count(0)

@@ -81,7 +81,7 @@ def test_a_team_sees_how_its_daggers_do(visit: Opened) -> None:
 
     expect(cards).to_contain_text(re.compile(r"\d+\s+waiting"))
     expect(cards).to_contain_text("Open alerts")
-    expect(cards).to_contain_text("Set aside")
+    expect(cards).to_contain_text("Quarantined")
 
 
 def test_an_alert_of_a_dagger_stands_on_its_page_with_who_was_told(visit: Opened) -> None:
@@ -126,5 +126,5 @@ def test_a_dagger_is_deleted_after_a_second_look(visit: Opened) -> None:
 
     expect(page.get_by_role("heading", level=1, name="Daggers")).to_be_visible()
     page = one.open("/daggers/driver_supply", "driver_supply")
-    happened = page.get_by_role("region", name="What happened")
+    happened = page.get_by_role("region", name="History")
     expect(happened.get_by_text("delete requested")).to_have_count(1)

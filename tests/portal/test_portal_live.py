@@ -143,7 +143,7 @@ def test_a_driver_that_runs_beside_another_is_told_and_what_it_does(visit: Opene
 
     expect(
         page.get_by_text(
-            "Version 7 takes the place of version 6 behind the windows that end at 2026-01-02 03:04 UTC."
+            "Version 7 takes the place of version 6 behind the windows that end at 2 Jan 2026, 03:04 UTC."
         )
     ).to_be_visible()
 

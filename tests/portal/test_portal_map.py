@@ -64,7 +64,9 @@ def serve_cells(page: Page, cells: Iterable[int]) -> list[int]:
 
 def clock(seconds: int) -> str:
     """A time as the pages write it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+    month = time.strftime("%B", time.gmtime(seconds))
+    short = "Sept" if month == "September" else month[:3]
+    return time.strftime(f"%-d {short} %Y, %H:%M:%S UTC", time.gmtime(seconds))
 
 
 def test_cells_are_read_out_by_keys_and_are_the_same_in_the_table(visit: Opened) -> None:

@@ -92,7 +92,7 @@ def test_a_dagger_is_stopped_after_a_second_look_and_the_page_follows(visit: Ope
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_role("button", name="Stop it").click()
 
-    expect(page.get_by_role("region", name="What happened").get_by_text("stop requested")).to_be_visible()
+    expect(page.get_by_role("region", name="History").get_by_text("stop requested")).to_be_visible()
 
 
 def test_what_was_set_aside_is_chosen_read_and_discarded(visit: Opened) -> None:
@@ -105,7 +105,7 @@ def test_what_was_set_aside_is_chosen_read_and_discarded(visit: Opened) -> None:
     page.get_by_label("Why they are discarded").fill("sent by a test")
     page.get_by_role("button", name="Discard these").click()
 
-    expect(page.get_by_text("No record is set aside.")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("No record is quarantined.")).to_be_visible(timeout=60_000)
 
 
 def test_tabs_go_by_arrows_and_stand_in_the_address(visit: Opened) -> None:

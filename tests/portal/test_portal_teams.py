@@ -192,7 +192,7 @@ def test_the_own_teams_dagger_is_stopped(ada: Visit, enforced: Enforced) -> None
     page = ada.open("/daggers/driver_supply", "driver_supply")
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_role("button", name="Stop it").click()
-    expect(page.get_by_role("region", name="What happened").get_by_text("stop requested")).to_be_visible()
+    expect(page.get_by_role("region", name="History").get_by_text("stop requested")).to_be_visible()
 
     assert enforced.written(before) == ["StopRequested"]
 

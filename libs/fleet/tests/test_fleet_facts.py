@@ -79,7 +79,7 @@ def test_a_fact_says_the_phase_that_follows_unless_several_may(kind: Any) -> Non
         ),
         (
             events_pb2.SinkSkipped(meta=META, outage={"sink": "db"}),
-            "rows of sink db are set aside, generation 40: it does not answer; they are replayed when it"
+            "rows of sink db are quarantined, generation 40: it does not answer; they are replayed when it"
             " takes rows again",
         ),
         (events_pb2.Stopped(), "STOPPED"),

@@ -105,7 +105,7 @@ def test_a_new_launch_has_told_of_no_versions_yet() -> None:
     ("said", "reason"),
     [
         ("REFERENCE_STALE api-owners: it cannot be read", "REFERENCE_STALE"),
-        ("QUARANTINE_FLOOD: the last batch set 2000 records aside", "QUARANTINE_FLOOD"),
+        ("QUARANTINE_FLOOD: the last batch quarantined 2000 records", "QUARANTINE_FLOOD"),
     ],
 )
 def test_a_driver_that_says_itself_what_is_wrong_is_degraded(said: str, reason: str) -> None:

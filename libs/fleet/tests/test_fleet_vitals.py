@@ -285,7 +285,7 @@ def test_one_quarantined_record_is_a_warning() -> None:
 
     (warning,) = shown(a_dagger(), observed).warnings
 
-    assert warning.message == "1 records were set aside in 1 min (1.0%): MALFORMED; each is kept, with why"
+    assert warning.message == "1 records were quarantined in 1 min (1.0%): MALFORMED; each is kept, with why"
     assert warning.next == "Read `daggers quarantine list bookings`: it shows each, and why."
     assert warning.since.ToDatetime(UTC) == NOON - 30 * SECOND
 
@@ -334,7 +334,7 @@ def test_a_batch_that_is_stuck_says_how_long_it_runs() -> None:
     ("phase", "domain", "text", "next_step"),
     [
         (FAILED, USER, "it was given up: no such column", "Correct the query"),
-        (FAILED, EXTERNAL, "it was given up: no such column", "then `daggers start bookings`."),
+        (FAILED, EXTERNAL, "it was given up: no such column", "then use `daggers start bookings`."),
         (BACKING_OFF, EXTERNAL, "its driver has ended 3 times: no such column", "launched again by itself"),
         (STARTING, EXTERNAL, "its driver has ended twice: no such column", "launched again by itself"),
         (PENDING, EXTERNAL, "it waits: no such column", "launched as soon"),

@@ -185,8 +185,8 @@ async def test_a_stream_in_place_of_its_table_is_told_with_the_table(
 
     assert (violation.reason, violation.suggestion) == ("UNKNOWN_TABLE", "data_stream")
     assert violation.message == (
-        f"The dagger has no stream called {table.strip('`')}: there is data_stream."
-        " That is its table for the stream bookings."
+        f"The dagger has no stream called {table.strip('`')}: there is data_stream;"
+        " its table for the stream bookings is data_stream."
     )
     assert violation.edit is not None
     spec.sql = violation.edit.applied(spec.sql)
@@ -204,8 +204,8 @@ async def test_a_stream_that_the_dagger_does_not_read_is_told_with_where_to_name
 
     assert (violation.suggestion, violation.edit) == ("journeys", None)
     assert violation.message == (
-        "The dagger has no stream called journey: there is data_stream."
-        " The stream journeys is registered: name it among the streams of the dagger."
+        "The dagger has no stream called journey: there is data_stream;"
+        " the stream journeys is registered: name it among the streams of the dagger."
     )
 
 

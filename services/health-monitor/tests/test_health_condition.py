@@ -393,7 +393,7 @@ def test_a_share_above_the_limit_is_too_much() -> None:
     assert found(a_dagger(), observed)["QUARANTINE_RATE"]
     assert (
         summary(a_dagger(), observed, "QUARANTINE_RATE")
-        == "11 records were set aside in 59 s, 1.1%: MALFORMED"
+        == "11 records were quarantined in 59 s, 1.1%: MALFORMED"
     )
 
 
@@ -419,7 +419,7 @@ def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) 
 
     assert finding.active == (bad >= 10)
     if not finding.active:
-        well = f"{share} of its records are set aside, 0.0% of its rows are refused"
+        well = f"{share} of its records are quarantined, 0.0% of its rows are refused"
         assert finding == Finding(False, well, NOON, measure=Measure(bad / len(records), 0.01, "share"))
     if finding.active:
         span = (
@@ -427,7 +427,7 @@ def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) 
             if len(records) < 60
             else f"1 min{f' {len(records) - 60} s' * (len(records) > 60)}"
         )
-        assert finding.summary.startswith(f"{bad} records were set aside in {span}, {share}: ")
+        assert finding.summary.startswith(f"{bad} records were quarantined in {span}, {share}: ")
         assert finding.since == first_bad
 
 

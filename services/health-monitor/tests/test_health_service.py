@@ -322,7 +322,7 @@ async def test_a_quarantine_rate_is_told_although_a_damaged_heartbeat_came_befor
         told = await stage.shown.until(2)
 
     assert kinds(told) == FIRED
-    assert "records were set aside" in told[0]
+    assert "records were quarantined" in told[0]
 
 
 async def test_kill_9_and_a_restart_repeat_nothing_and_the_end_is_told_once(stage: Stage) -> None:
@@ -420,7 +420,7 @@ async def test_what_was_set_aside_before_a_monitor_began_is_told_by_it(stage: St
         fired = await stage.first("AlertFired")
 
     assert kinds(told) == FIRED
-    assert "200 records were set aside" in told[0]
+    assert "200 records were quarantined" in told[0]
     assert fired.since.ToDatetime(UTC) < began
 
 
@@ -510,4 +510,4 @@ async def test_a_monitor_whose_clients_are_stuck_hears_and_tells_by_fresh_ones(
                 told = list(stage.shown.lines)
 
     assert kinds(told) == FIRED
-    assert "records were set aside" in told[0]
+    assert "records were quarantined" in told[0]

@@ -28,6 +28,7 @@ async def upstream() -> AsyncIterator[Upstream]:
     server.add_generic_rpc_handlers((Answers(seen),))
     seen.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
+    seen.server = server
     try:
         yield seen
     finally:

@@ -35,6 +35,8 @@ class Upstream:
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     sent: int = 0
     """Messages of floods."""
+    server: Any = None
+    """What answers, for a test that stops it."""
 
 
 class Answers(grpc.GenericRpcHandler):
@@ -45,7 +47,12 @@ class Answers(grpc.GenericRpcHandler):
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
         one, many = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
-        handlers = {"Echo": one(self._echo), "Refuse": one(self._refuse), "Count": many(self._count)}
+        handlers = {
+            "Echo": one(self._echo),
+            "Refuse": one(self._refuse),
+            "Behind": one(self._behind),
+            "Count": many(self._count),
+        }
         handlers |= {"Wait": many(self._wait), "Break": many(self._break), "Flood": many(self._flood)}
         return handlers.get(details.method.removeprefix("/daggers.v1.TestService/"))
 
@@ -61,6 +68,10 @@ class Answers(grpc.GenericRpcHandler):
         context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no")
         return b""
+
+    async def _behind(self, request: bytes, context: Any) -> bytes:
+        context.set_trailing_metadata((("x-daggers-degraded", "Kafka does not answer"),))
+        return request
 
     async def _count(self, request: bytes, _: Any) -> AsyncIterator[bytes]:
         for number in range(int(request)):

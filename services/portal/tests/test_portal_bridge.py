@@ -14,7 +14,7 @@ import pytest
 from google.rpc import error_details_pb2
 from services.portal.tests.portals import FLOOD_BYTES, WITHIN_S, Portal, Upstream, come_in
 
-from portal.bridge import MAX_BODY
+from portal.bridge import AWAY, MAX_BODY
 from portal.entry import LoginMethod
 
 API = "/api/daggers.v1.TestService"
@@ -59,6 +59,37 @@ async def test_a_refusal_keeps_its_code_its_sentence_and_its_details(portal: Por
         "FORBIDDEN",
         "pricing",
     )
+
+
+async def test_an_answer_that_may_be_behind_the_truth_says_why(portal: Portal) -> None:
+    async with portal() as client:
+        answer = await client.post(f"{API}/Behind", content=b"x", headers=UNARY)
+        other = await client.post(f"{API}/Echo", content=b"x", headers=UNARY)
+
+    assert (answer.content, answer.headers["trailer-x-daggers-degraded"]) == (b"x", "Kafka does not answer")
+    assert "trailer-x-daggers-degraded" not in other.headers
+
+
+async def test_a_gateway_that_is_away_is_one_sentence_whatever_was_asked(
+    portal: Portal, upstream: Upstream
+) -> None:
+    """Not what gRPC says of its addresses; and pages know that it is about all of them."""
+    sentence = {"code": "unavailable", "message": "The gateway does not answer."}
+    async with portal() as client:
+        before = await client.post(f"{API}/Echo", content=b"x", headers=UNARY)
+        async with client.stream("POST", f"{API}/Wait", content=envelope(b""), headers=STREAM) as broken:
+            parts = envelopes(broken)
+            assert await anext(parts) == (0, b"first")
+            await upstream.server.stop(None)
+            ((_, end),) = [each async for each in parts]
+        once = await client.post(f"{API}/Echo", content=b"x", headers=UNARY)
+        async with client.stream("POST", f"{API}/Count", content=envelope(b"1"), headers=STREAM) as answer:
+            ((flags, last),) = [each async for each in envelopes(answer)]
+
+    assert before.status_code == 200
+    assert (once.status_code, once.json(), once.headers[AWAY]) == (503, sentence, "gateway")
+    away = {"error": sentence, "metadata": {AWAY: ["gateway"]}}
+    assert (flags, json.loads(last), json.loads(end)) == (2, away, away)
 
 
 async def test_a_stream_is_one_envelope_a_message_and_one_for_its_end(portal: Portal) -> None:

@@ -257,9 +257,9 @@ def test_a_batch_that_was_mostly_set_aside_is_warned_of_until_one_is_not() -> No
     )
 
     assert warned == [
-        "QUARANTINE_FLOOD: the last batch set 40009 records aside (40000 of them MALFORMED) and kept 100; "
+        "QUARANTINE_FLOOD: the last batch quarantined 40009 records (40000 of them MALFORMED) and kept 100; "
         "`daggers quarantine list` shows some.",
-        "QUARANTINE_FLOOD: the last batch set 2000 rows that sinks refused aside (2000 of them NO_FIELDS) "
+        "QUARANTINE_FLOOD: the last batch quarantined 2000 rows that sinks refused (2000 of them NO_FIELDS) "
         "and kept 5; `daggers quarantine list` shows some.",
     ]
     assert list(heartbeat_at(later, NOON).warnings) == []

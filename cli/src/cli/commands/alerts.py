@@ -53,7 +53,7 @@ def watch(
 
 def table(out: Printer, selected: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
     """Print alerts as a table; with the time when each was over, where resolved ones are among them."""
-    columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "TOLD")
+    columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "NOTIFIED")
     rows = [
         (
             alert.dagger,
@@ -88,7 +88,7 @@ def deliveries(alert: gateway_pb2.Alert) -> str:
 
 def sentence(alert: gateway_pb2.Alert) -> str:
     """Format an open alert as a sentence on its dagger's page."""
-    return f"{condition(alert)} since {_second(alert.since)}: {summary(alert)}; told: {deliveries(alert)}"
+    return f"{condition(alert)} since {_second(alert.since)}: {summary(alert)}; notified: {deliveries(alert)}"
 
 
 def line(alert: gateway_pb2.Alert) -> str:
@@ -98,7 +98,7 @@ def line(alert: gateway_pb2.Alert) -> str:
     turn = "RESOLVED" if over else "OPEN"
     return (
         f"{alert.sequence:>6}  {when}  {alert.dagger:<24}  {condition(alert):<15}  {turn:<8}"
-        f"  {summary(alert)}; told: {deliveries(alert)}"
+        f"  {summary(alert)}; notified: {deliveries(alert)}"
     )
 
 

@@ -132,7 +132,7 @@ def list_quarantined(
         lambda out: out.table(
             ("ID", "RECORD", "REASON", "STATE", "DETAIL", "DECODED PREFIX"),
             cells,
-            empty="nothing was set aside" if state == StateFilter.ALL else f"nothing is {state.value}",
+            empty="nothing was quarantined" if state == StateFilter.ALL else f"nothing is {state.value}",
         ),
     )
 
@@ -154,7 +154,7 @@ def show(
         record, status = answer.record, answer.status
         rows = [
             ("id", record.id),
-            ("set aside", f"{iso(record.time)}, expires {iso(status.expire_time)}"),
+            ("quarantined", f"{iso(record.time)}, expires {iso(status.expire_time)}"),
             ("record", views.place(record)),
             ("why", f"{record.stage} {record.reason}: {record.detail}"),
             ("state", views.state_text(status) + (f" ({status.attempts})" if status.attempts else "")),

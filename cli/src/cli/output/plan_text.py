@@ -81,7 +81,7 @@ def _reads(plan: Plan) -> Iterator[str]:
 def _costs(plan: Plan) -> Iterator[str]:
     before, after = plan.cost.launch_memory_mib, plan.launch_memory_mib
     if after and before and before != after:
-        yield f"  a launch counts {after:,} MiB of memory, and counted {before:,}"
+        yield f"  memory reserved: {after:,} MiB, before {before:,} MiB"
     if plan.cost.HasField("age"):
         cost = plan.cost
         rates = f", for {cost.records_per_second:,.1f} records/s, {cost.rows_per_minute:,.1f} rows/min"

@@ -39,10 +39,10 @@ _DECODED: Final = {
 """Sentences for values that readers could not convert, by the reader's name; functions have none."""
 _WHERE = {
     Done.EMPTY_NO_RECORDS: "no record came in this range: --last-records 1000 reads the newest there are",
-    Done.EMPTY_QUARANTINED: "no record became a row: all would be set aside",
+    Done.EMPTY_QUARANTINED: "no record became a row: all would be quarantined",
     Done.EMPTY_LATE: "no record became a row: all were late for their windows",
     Done.EMPTY_FILTERED: "records were read, and the query keeps none: look at its WHERE, HAVING and joins",
-    Done.EMPTY_WINDOWS_OPEN: "no window is whole: a longer range, as --last 1h, would fill some",
+    Done.EMPTY_WINDOWS_OPEN: "no window is complete: a longer range, as --last 1h, would fill some",
 }
 
 
@@ -196,7 +196,7 @@ class PreviewText:
         if done.late:
             yield f"{done.late:,} rows were late, and are missing from {done.late_windows:,} windows in all"
         for reason, count in sorted(done.quarantined.items()):
-            yield f"{count:,} records would be set aside: {reason}"
+            yield f"{count:,} records would be quarantined: {reason}"
         for record in done.examples:
             yield printable(f"  {record.topic}/{record.partition}, offset {record.offset}: {record.detail}")
         for function, count in sorted(done.invalid.items()):
@@ -205,7 +205,7 @@ class PreviewText:
             cost = done.cost
             yield (
                 f"as it came, a dagger would read {cost.records_per_second:,.1f} records a second with"
-                f" {cost.cores:.3f} cores, hold {cost.state_rows:,} rows of state and write"
+                f" {cost.cores:.3f} cores, hold {cost.state_rows:,} open groups and write"
                 f" {cost.rows_per_minute:,.1f} rows a minute"
             )
 

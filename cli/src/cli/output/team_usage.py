@@ -10,8 +10,8 @@ from daggerclient.teamfile import QUOTAS
 
 QUOTA_COLUMNS = ("QUOTA", "USED", "SOFT", "HARD", "")
 COST_COLUMNS = ("NAME", "FOR", "CPU-S/DAY", "MEMORY", "RECORDS/DAY", "STATE")
-COST_WIDE = (*COST_COLUMNS, "CPU-S", "RECORDS", "REC/S", "ROWS/MIN", "COUNTED")
-"""COUNTED is the memory that its launch counts in the quota."""
+COST_WIDE = (*COST_COLUMNS, "CPU-S", "RECORDS", "REC/S", "ROWS/MIN", "RESERVED")
+"""RESERVED is the memory that its launch counts in the quota."""
 _KEYS = {field: key for key, (field, _) in QUOTAS.items()}
 _MIB = 2**20
 

@@ -77,7 +77,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("records/s", short(vitals.records_per_s) if vitals.HasField("records_per_s") else NONE),
         ("rows/s", short(vitals.rows_per_s) if vitals.HasField("rows_per_s") else NONE),
         ("records, rows", f"{vitals.records:,}, {vitals.rows:,} since its launch"),
-        ("lag", f"{vitals.lag:,}" if vitals.HasField("lag") else "not known"),
+        ("lag", _lag(vitals)),
         ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
         ("late", _late(vitals)),
@@ -86,9 +86,20 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
             "quarantined",
             (reasons or "0") + (f"; {recent_quarantined:,} {_RECENTLY}" if recent_quarantined else ""),
         ),
-        ("state", f"{vitals.state_rows:,} rows"),
+        ("state", f"{vitals.state_rows:,} open groups"),
         ("memory", size(vitals.memory_bytes)),
     )
+
+
+def _lag(vitals: vitals_pb2.Vitals) -> str:
+    """Format how many records are not read, and how far event time was behind when the driver was heard."""
+    if not vitals.HasField("lag"):
+        return "not known"
+    records = f"{vitals.lag:,} records"
+    if not vitals.HasField("watermark"):
+        return records
+    behind = vitals.heard_time.ToDatetime(UTC) - vitals.watermark.ToDatetime(UTC)
+    return f"{records}, {rough(max(behind, timedelta(0)))}"
 
 
 def _freshness(sink: str, fresh: telemetry_pb2.Freshness, now: datetime) -> str:

@@ -15,6 +15,7 @@ from cli.framework.group import group
 from cli.framework.session import Session, command
 from devstack import remembered
 from devstack.commands.local import start, stop
+from devstack.demo.forecast import announced, further_steps
 from devstack.processes import uninterrupted
 from devstack.settings import Settings
 
@@ -53,6 +54,8 @@ def demo(
     keep = keep or settings.demo_keep
     if sinks and keep:
         raise MisusedError("--sinks and --keep are not for each other: PostgreSQL ends with the demo")
+    feeding = seconds or settings.demo_seconds
+    session.out.note(announced(feeding, settings.tools_dir))
     folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
     failed = False
     with ExitStack() as servers:
@@ -65,7 +68,7 @@ def demo(
             more = further(stack, server) if server else ()
             with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
                 show = Demo(stack, gateway, examples or find_examples(), session.out, more)
-                verdict = show.run(seconds or settings.demo_seconds)
+                verdict = show.run(feeding)
             _answer(session, verdict)
         except Exception:
             failed = True
@@ -81,10 +84,11 @@ def demo(
                     session.out.note(f"logs are kept in {folder}")
                 elif session.state_dir is None:
                     shutil.rmtree(folder, ignore_errors=True)
+        session.out.note(further_steps(kept=keep))
 
 
 def _answer(session: Session, verdict: "Verdict") -> None:
-    aside = f"{verdict.late} late and {verdict.quarantined} broken or future records set aside, as fed"
+    aside = f"{verdict.late} late and {verdict.quarantined} broken or future records quarantined, as fed"
     if verdict.mismatches:
         session.out.note(verdict.sentence())
         findings = [{"code": "MISMATCH", "message": one} for one in verdict.mismatches[:SHOWN_MISMATCHES]]

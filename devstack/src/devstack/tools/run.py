@@ -1,6 +1,7 @@
-"""Run a build tool, with its output in a log and progress taken from its lines."""
+"""Run a build tool: its output goes to a log, and people see how long it has taken so far."""
 
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ def run(
 ) -> None:
     """Run a command to its end. Raises RefusedError: the sentence `what`, and its last lines."""
     lines: list[str] = []
+    begun = time.monotonic()
     try:
         with (
             log.open("w", encoding="utf-8") as out,
@@ -38,7 +40,7 @@ def run(
                     out.write(line)
                     if line.strip():
                         lines.append(line.strip())
-                        report(f"({len(lines)}) {line.strip()[:60]}")
+                        report(f"{time.monotonic() - begun:.0f} s")
             except BaseException:  # an interrupt: leave no build running behind
                 process.kill()
                 raise

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from daggerspec.nearest import hint
 from daggersql.analyse import rowconditions
 from daggersql.analyse.outputs import check_outputs, refuse_large_reads
 from daggersql.analyse.queries import QueryChecker
@@ -29,7 +28,6 @@ from daggersql.lints.timeseries import (
     warn_of_records,
 )
 from daggersql.plan import CheckResult, Column, Influence, Plan, RowCondition, Table
-from daggersql.syntax.cursor import KEYWORDS
 from daggersql.syntax.parsing import check_expression, parse, parse_expression
 
 
@@ -114,9 +112,7 @@ def _report_errors(report: Report, tables: Sequence[Table]) -> Iterator[None]:
 def _answer(refused: QueryError, report: Report, tables: Sequence[Table]) -> tuple[str, Suggestion]:
     """Build the message about an unreadable text, and the repair that makes it a query, or the suggestion."""
     repair = _repair(refused, report.text, tables, replace(report.environment, references=None))
-    words = repair and (repair.words or repair.text)
-    guess = words if words in KEYWORDS else refused.guess
-    return refused.problem.removesuffix(".") + hint(guess), repair or refused.suggestion
+    return refused.problem, repair or refused.suggestion
 
 
 def _repair(

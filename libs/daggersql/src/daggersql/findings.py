@@ -180,7 +180,7 @@ class Report:
         kind = self._errors if severity is Severity.ERROR else self._warnings
         if len(kind) < MAX_FINDINGS:
             words, edit = self._split(suggestion)
-            kind.append(Finding(code, severity, message, *self.place(span), words, edit))
+            kind.append(Finding(code, severity, end_sentence(message), *self.place(span), words, edit))
         elif kind is self._errors:
             raise TooManyErrors(code, span, message)
 
@@ -198,6 +198,16 @@ class Report:
         return line, min(offset, len(self.text)) - self._starts[line - 1] + 1
 
 
+def unless(suggestion: object, otherwise: str) -> str:
+    """Return how a sentence about a misspelt name goes on; a suggestion already says which name is meant."""
+    return "" if suggestion else otherwise
+
+
+def end_sentence(sentence: str) -> str:
+    """Return a sentence with one full stop at its end."""
+    return f"{sentence.rstrip('. ')}."
+
+
 class QueryError(Exception):
     """Error that ends the reading of a text."""
 
@@ -209,18 +219,14 @@ class QueryError(Exception):
         suggestion: Suggestion = None,
         *,
         repairs: Sequence[Rewrite] = (),
-        guess: str | None = None,
     ) -> None:
-        """`repairs`: rewrites, one of which may make the text a query. If none does, `suggestion` is shown,
-        and `guess`, a keyword.
-        """
+        """`repairs`: rewrites, one of which may make the text a query. Else `suggestion` is shown."""
         super().__init__(problem)
         self.repairs = repairs
         self.code = code
         self.span = span
         self.problem = problem
         self.suggestion = suggestion
-        self.guess = guess
 
 
 class TooManyErrors(QueryError):  # noqa: N818 - reads as what happened

@@ -34,7 +34,7 @@ def violations(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:
     elif rule.HasField("after") and rule.then == _Then.THEN_WAIT:
         yield Violation(f"{where}.after", "goes with skip and fail only", "UNEXPECTED")
     if rule.auto_replay and rule.then != _Then.THEN_SKIP:
-        yield Violation(f"{where}.auto_replay", "goes with skip only: else none is set aside", "UNEXPECTED")
+        yield Violation(f"{where}.auto_replay", "goes with skip only: else none is quarantined", "UNEXPECTED")
     if rule.HasField("after"):
         yield from fields.duration(f"{where}.after", rule.after, positive=True)
     if sink.HasField("max_refused") and not 0 < sink.max_refused <= 1:

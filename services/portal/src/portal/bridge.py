@@ -34,6 +34,12 @@ _ENVELOPE: Final = struct.Struct(">BI")
 MAX_BODY: Final = MAX_CARRIER + _ENVELOPE.size
 """Largest request, in bytes: the gateway accepts no larger ones either."""
 _LAST: Final = 2
+AWAY: Final = "x-daggers-away"
+"""Metadata of an error: no gateway was reached, which pages say once, whatever they asked for."""
+_NO_GATEWAY: Final = {"code": "unavailable", "message": "The gateway does not answer."}
+_DEGRADED: Final = "x-daggers-degraded"
+"""Trailing metadata of an answer that may be behind the truth: why."""
+_UNREACHED: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 _CODES: Final = {code: code.name.lower() for code in grpc.StatusCode} | {
     grpc.StatusCode.CANCELLED: "canceled"
@@ -146,15 +152,28 @@ class Bridge:
         return None
 
     async def _unary(self, method: str, body: bytes, metadata: Metadata, wait_s: float) -> Response:
-        call: Any = self._gateway.unary_unary(method)
+        request: Any = self._gateway.unary_unary(method)
+        call = request(body, timeout=wait_s, metadata=metadata)
         try:
-            answer: bytes = await call(body, timeout=wait_s, metadata=metadata)
+            answer: bytes = await call
         except grpc.aio.AioRpcError as error:
+            if self._is_away(error):
+                note(code=_NO_GATEWAY["code"])
+                return JSONResponse(_NO_GATEWAY, 503, {AWAY: "gateway"})
             failure = connect_error(error)
             note(code=failure["code"])
             return JSONResponse(failure, _HTTP.get(failure["code"], 500))
         note(code="ok")
-        return Response(answer, media_type=UNARY)
+        behind = dict(await call.trailing_metadata() or ()).get(_DEGRADED)
+        return Response(
+            answer, media_type=UNARY, headers={f"trailer-{_DEGRADED}": behind} if behind else None
+        )
+
+    def _is_away(self, error: grpc.aio.AioRpcError) -> bool:
+        """Return whether an error is our own channel's, which reached no gateway."""
+        return error.code() in _UNREACHED and (
+            self._gateway.get_state() is not grpc.ChannelConnectivity.READY
+        )
 
     async def _stream(self, call: Any, request: Request, send: Send) -> None:
         head = [(b"content-type", STREAM.encode()), (b"x-accel-buffering", b"no")]
@@ -166,7 +185,7 @@ class Bridge:
         ]
         self.streams += 1
         try:
-            end = await _forward(call, send, why)
+            end = await self._forward(call, send, why)
         finally:
             self.streams -= 1
             for watch in watches:
@@ -176,6 +195,25 @@ class Bridge:
         # harmless where the browser has left
         last = json.dumps(end).encode()
         await send({"type": "http.response.body", "body": _ENVELOPE.pack(_LAST, len(last)) + last})
+
+    async def _forward(
+        self, call: AsyncIterable[bytes], send: Send, why: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Send a stream's messages; return the content of its last envelope."""
+        try:
+            async for message in call:
+                body = _ENVELOPE.pack(0, len(message)) + message
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+        except grpc.aio.AioRpcError as error:
+            if self._is_away(error):
+                return {"error": _NO_GATEWAY, "metadata": {AWAY: ["gateway"]}}
+            return {"error": connect_error(error)}
+        except asyncio.CancelledError:
+            # raised where the call was cancelled; else this task is cancelled itself
+            if not call.cancelled():  # type: ignore[attr-defined] # a call of gRPC
+                raise
+            return {"error": why[0] if why else {"code": "canceled", "message": "The browser has left."}}
+        return {}
 
     async def _until_left(self, call: Any, request: Request) -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -193,22 +231,6 @@ class Bridge:
         else:
             why.append({"code": "unauthenticated", "message": "The session has ended: log in again."})
         call.cancel()
-
-
-async def _forward(call: AsyncIterable[bytes], send: Send, why: list[dict[str, Any]]) -> dict[str, Any]:
-    """Send a stream's messages; return the content of its last envelope."""
-    try:
-        async for message in call:
-            body = _ENVELOPE.pack(0, len(message)) + message
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-    except grpc.aio.AioRpcError as error:
-        return {"error": connect_error(error)}
-    except asyncio.CancelledError:
-        # raised where the call was cancelled; else this task is cancelled itself
-        if not call.cancelled():  # type: ignore[attr-defined] # a call of gRPC
-            raise
-        return {"error": why[0] if why else {"code": "canceled", "message": "The browser has left."}}
-    return {}
 
 
 def connect_error(error: grpc.aio.AioRpcError) -> dict[str, Any]:

@@ -33,7 +33,9 @@ MARGIN_S: Final = 60.0
 _TARGET: Final = 2_000
 """Longest path that a login may lead to, in characters."""
 _LOG_IN: Final = "Log in first."
-_SHOW_KEY: Final = "Open the address that `daggers local status` prints: it is good once."
+_SHOW_KEY: Final = (
+    "Open the address that the local stack says when it has come up, or in its status: it is good once."
+)
 CALL: Final = "x-daggers-call"
 """The header with the second secret."""
 _PAGE: Final = (

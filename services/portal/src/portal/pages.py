@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 
 STATIC: Final = Path(__file__).parent / "static"
 """Folder that `web/build.py` writes to."""
-NOT_BUILT: Final = "The pages are not built: run `make web`."
+NOT_BUILT: Final = "The pages of this portal are not built: the target web of its Makefile builds them."
 _CODINGS: Final = (("br", "br"), ("gzip", "gz"))
 _EMPTY_NONCE: Final = 'name="csp-nonce" content=""'
 

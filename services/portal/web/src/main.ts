@@ -1,6 +1,7 @@
 import "./app.css";
 import { mount } from "svelte";
 import App from "./App.svelte";
+import { mend } from "./lib/locale.ts";
 import { keep } from "./lib/second.ts";
 
 const AGAIN_MS = 60_000;
@@ -12,5 +13,6 @@ addEventListener("vite:preloadError", (event) => {
   event.preventDefault();
   location.reload();
 });
+mend(); // before any screen comes, and with it scripts of others
 keep();
 mount(App, { target: document.getElementById("app")! });

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead
 from daggersql.functions import names, registry
 from daggersql.functions.own import NOT_YET
@@ -39,7 +38,7 @@ def find_function(name: str, span: Span, report: Report) -> Function | None:
         suggestion = names.SYNONYMS.get(upper) or report.nearest(name, registry.known_names())
         name_place = (span[0], span[0] + len(name))
         rewrite = instead(name_place, suggestion) if report.text[slice(*name_place)] == name else suggestion
-        report.error("UNKNOWN_FUNCTION", span, f"There is no function {name}{hint(suggestion)}", rewrite)
+        report.error("UNKNOWN_FUNCTION", span, f"There is no function {name}.", rewrite)
     return None
 
 

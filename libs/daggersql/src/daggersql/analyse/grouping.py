@@ -143,7 +143,7 @@ def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
     checks.report.error(
         "WINDOW_MISMATCH",
         span,
-        f"A bound of a window is no key: its groups have one each. GROUP BY {window}, and select the bound.",
+        f"A bound of a window is no key: its groups have one each; GROUP BY {window}, and select the bound.",
         change,
     )
 

@@ -19,7 +19,7 @@ def object_to_groups(window: GroupWindow, keys: Sequence[Expr], relation: Relati
         report.object_to(
             "UNSUPPORTED_JOIN",
             window.span,
-            f"Rows that are joined by results of sessions cannot be grouped: {_BY_KEYS}. Join by"
+            f"Rows that are joined by results of sessions cannot be grouped: {_BY_KEYS}; join by"
             " keys and times of the sessions; conditions on results are WHERE.",
         )
     if made_of(window.time, session_results):
@@ -33,7 +33,7 @@ def object_to_groups(window: GroupWindow, keys: Sequence[Expr], relation: Relati
         report.object_to(
             "UNSUPPORTED_GROUPING",
             by.span,
-            f"Sessions cannot go by results of sessions: {_BY_KEYS}. Group them by TUMBLE or HOP.",
+            f"Sessions cannot go by results of sessions: {_BY_KEYS}; group them by TUMBLE or HOP.",
             "TUMBLE",
         )
 
@@ -44,13 +44,13 @@ def object_to_join(join: Join, span: Span, report: Report) -> None:
         report.object_to(
             "UNSUPPORTED_JOIN",
             span,
-            f"Groups by results of sessions cannot be joined: {_BY_KEYS}. Group by the sessions' keys.",
+            f"Groups by results of sessions cannot be joined: {_BY_KEYS}; group by the sessions' keys.",
         )
     elif join.outer and (made_of(join.on, of(join.right)) or lacks(join.right)):
         report.object_to(
             "UNSUPPORTED_JOIN",
             span,
-            f"Whether a row has no partner cannot go by results of sessions: {_BY_KEYS}. Join by"
+            f"Whether a row has no partner cannot go by results of sessions: {_BY_KEYS}; join by"
             " keys and times of the sessions, or use JOIN.",
             instead(span, "JOIN"),
         )

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from google.protobuf.empty_pb2 import Empty
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, Rewrite, Span, instead, quote_constant
+from daggersql.findings import Report, Rewrite, Span, instead, quote_constant, unless
 from daggersql.ir.expr import Expr, Ref, call, column, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
@@ -159,9 +158,7 @@ class Scope:
         if right not in values:
             return False
         enum_name = other.read[1] if other.read else "The enum"
-        text = (
-            f"There is no column {name.name}. {enum_name} has the value {right}{hint(quote_constant(right))}"
-        )
+        text = f"There is no column {name.name}, and {enum_name} has the value {right}: text is quoted."
         self.report.error(
             "UNKNOWN_COLUMN", span_of(name), text, instead(span_of(name), quote_constant(right))
         )
@@ -243,11 +240,11 @@ class Scope:
             if unknown.name in table.message.fields_by_name and table not in {s.table for s in sources}
         ]
         tables = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
-        otherwise = f"; {elsewhere[0]} has it." if elsewhere else "."
+        otherwise = f"; {elsewhere[0]} has it" if elsewhere else ""
         self.report.error(
             "UNKNOWN_COLUMN",
             span_of(unknown),
-            f"There is no column {unknown.name} in {tables}{hint(suggestion, otherwise)}",
+            f"There is no column {unknown.name} in {tables}{unless(suggestion, otherwise)}.",
             instead(span_of(unknown), suggestion and quote_path(suggestion)),
         )
 
@@ -269,7 +266,7 @@ class Scope:
         self.report.error(
             "UNKNOWN_TABLE",
             span_of(name),
-            f"No table of FROM is called {name.name}{hint(suggestion)}",
+            f"No table of FROM is called {name.name}.",
             instead(span_of(name), suggestion and quote_path(suggestion)),
         )
 
@@ -290,7 +287,7 @@ class Scope:
         self.report.error(
             "UNKNOWN_FIELD",
             span_of(name),
-            f"{value_name} has no field {name.name}{why}{hint(suggestion, '')}",
+            f"{value_name} has no field {name.name}{why}.",
             instead(span_of(name), suggestion),
         )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, Span, instead
+from daggersql.findings import Report, Span, instead, unless
 from daggersql.plan import Table
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import quote_path, span_of
@@ -58,7 +57,7 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
         report.error(
             "UNKNOWN_TABLE",
             span,
-            f"The dagger has no stream called {name}" + hint(suggestion, f": there is {', '.join(names)}."),
+            f"The dagger has no stream called {name}" + unless(suggestion, f": there is {', '.join(names)}"),
             instead(span, suggestion and quote_path(suggestion)),
         )
     return stream

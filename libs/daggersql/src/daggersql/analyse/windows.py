@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 
-from daggerspec.nearest import hint
 from daggersql.analyse.checks import Checks
 from daggersql.findings import Report, Rewrite, Span, instead
 from daggersql.ir.expr import Expr, ExprKind, call, wrong
@@ -255,7 +254,7 @@ def check_bound(call: tree.Anonymous, checks: Checks) -> Expr:
         report.error(
             "WINDOW_MISMATCH",
             span,
-            f"The query groups by another window{hint(suggestion)}",
+            "The query groups by another window.",
             instead(span, suggestion),
         )
         return wrong(span)

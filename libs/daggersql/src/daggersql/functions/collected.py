@@ -15,7 +15,8 @@ from daggersql.ir.types import INT
 
 MOST = 10_000
 """Rows of a group that there is an answer for."""
-BEYOND = f"A group of more than {MOST:,} rows gives NULL, and is counted as bad data."
+OF_MANY = f"a group of more than {MOST:,} rows gives NULL, and is counted as bad data"
+BEYOND = f"{OF_MANY[0].upper()}{OF_MANY[1:]}."
 STATE = f"grows with what is in it, also beyond {MOST:,}. {BEYOND}"
 
 

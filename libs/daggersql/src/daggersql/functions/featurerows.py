@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, Span, instead_of_constant
+from daggersql.findings import Report, Span, instead_of_constant, unless
 from daggersql.functions.reals import SPARK_KNOWS_BETTER
 from daggersql.ir.expr import Expr, call, cast, text_constant
 from daggersql.ir.families import Family, family
@@ -120,7 +119,7 @@ def typed_feature(key: Expr, value: Expr, kind: Expr, function: str, report: Rep
         report.error(
             "UNSUPPORTED_TYPE",
             kind.span,
-            "This is not the constant name of a type" + hint(suggestion, f": it is one of {names}."),
+            "This is not the constant name of a type" + unless(suggestion, f": it is one of {names}"),
             instead_of_constant(kind.span, suggestion),
         )
         return None

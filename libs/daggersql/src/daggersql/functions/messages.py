@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from daggerspec.nearest import hint
 from daggerspec.query import quote_name
 from daggersql.findings import Report, Span, instead_of_constant, instead_of_step
 from daggersql.ir.expr import Expr, bytes_constant, call, cast, text_constant, variable
@@ -54,7 +53,7 @@ def message_type(name: Expr, report: Report) -> Message | None:
         report.error(
             "UNKNOWN_MESSAGE",
             name.span,
-            f"The streams' schemas have no message {name.value}{hint(suggestion)}",
+            f"The streams' schemas have no message {name.value}.",
             instead_of_constant(name.span, suggestion),
         )
         return None
@@ -140,7 +139,7 @@ def check_same(message: Message, name: Expr, report: Report) -> bool:
 def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
     if isinstance(kind, Message):
         suggestion = report.nearest(name, kind.fields())
-        detail = f"{kind.descriptor.full_name} has no field {name!r}{hint(suggestion)}"
+        detail = f"{kind.descriptor.full_name} has no field {name!r}."
     else:
         suggestion, detail = None, f"There are no fields below {str(path.value).rpartition('.')[0]}."
     rewrite = instead_of_step(path.span, str(path.value).split("."), name, suggestion)

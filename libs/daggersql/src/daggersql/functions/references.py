@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggerspec.fields import REFERENCE
-from daggerspec.nearest import hint
 from daggersql.environment import Reference
-from daggersql.findings import Report, Span, instead, instead_of_constant
+from daggersql.findings import Report, Span, instead, instead_of_constant, unless
 from daggersql.functions.signature import Build, Signature
 from daggersql.ir.expr import Expr, call, cast, null
 from daggersql.ir.families import Family, family
@@ -68,7 +67,7 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
             "REFERENCE_NOT_FOUND",
             name.span,
             f"There is no reference table {name.value}"
-            + hint(suggestion, "; an administrator can register it."),
+            + unless(suggestion, "; an administrator can register it"),
             instead_of_constant(name.span, suggestion),
         )
         return

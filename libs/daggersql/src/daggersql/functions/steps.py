@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, instead_of_constant, instead_of_step
+from daggersql.findings import Report, instead_of_constant, instead_of_step, unless
 from daggersql.functions.checks import is_null
 from daggersql.ir.expr import Expr, call
 from daggersql.ir.families import Family, family
@@ -55,7 +54,7 @@ def read_steps(steps: Expr, allowed: Collection[str], report: Report) -> list[st
     for name in names:
         if name not in allowed:
             near = report.nearest(name, allowed)
-            text = f"There is no step {name!r}" + hint(near, f"; there are {', '.join(allowed)}.")
+            text = f"There is no step {name!r}" + unless(near, f"; there are {', '.join(allowed)}")
             rewrite = instead_of_step(steps.span, names, name, near)
             report.error("UNSUPPORTED_OPERATION", steps.span, text, rewrite)
             return None

@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 
-from daggerspec.nearest import hint
 from daggerspec.zones import names
-from daggersql.findings import Report, Span, instead_of_constant
+from daggersql.findings import Report, Span, instead_of_constant, unless
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Check
 from daggersql.ir.expr import Expr
@@ -54,7 +53,8 @@ def check_zone(number: int) -> Check:
             return
         if find(zone.value) is None:
             near = report.nearest(zone.value, names())
-            text = f"There is no time zone {zone.value}" + hint(near, ", such as Asia/Jakarta or GMT+07:00.")
+            such = unless(near, ", such as Asia/Jakarta or GMT+07:00")
+            text = f"There is no time zone {zone.value}{such}."
             report.error("INVALID_TIME_ZONE", zone.span, text, instead_of_constant(zone.span, near))
 
     return check

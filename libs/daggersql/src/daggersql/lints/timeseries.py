@@ -78,7 +78,7 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
             "RECORDS_SHARE_POINTS",
             values[0].span,
             "A time-series store has 1,000 places for records of one microsecond and the same tags: of those"
-            " that meet there the later overwrites the earlier. Where many have one time, let tags tell their"
+            " that meet there the later overwrites the earlier; where many have one time, let tags tell their"
             " topic, partition and thousand of offsets.",
             "__topic AS tag_topic, __partition AS tag_partition, MOD(__offset / 1000, 10) AS tag_thousand",
         )
@@ -94,7 +94,7 @@ def warn_of_decimals(query: Select | Union, columns: Sequence[Column], report: R
             "DECIMAL_AS_DOUBLE",
             output.value.span,
             f"A time-series store keeps {column.name} as a double, which is exact to {_DIGITS} digits, and it"
-            f" may have {kind.precision}: a Kafka sink keeps all. Cast it to DOUBLE where that is enough.",
+            f" may have {kind.precision}: a Kafka sink keeps all; cast it to DOUBLE where that is enough.",
             _as_double(output, query, report),
         )
 
@@ -152,8 +152,8 @@ def _warn_of_groups(select: Select, tags: Sequence[OutputColumn], report: Report
             report.warn(
                 "HIGH_CARDINALITY_TAG",
                 by_key[ref].value.span if ref in by_key else key.span,
-                f"A time-series store cannot hold these groups: {many}. As a tag each is a series, and groups"
-                " that differ in no tag overwrite each other: group by less, or write to Kafka alone.",
+                f"A time-series store cannot hold these groups, for {many}; as a tag each is a series, and"
+                " groups that differ in no tag overwrite each other: group by less, or write to Kafka alone.",
             )
         elif ref not in stored:
             report.warn(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, Span, instead_of_constant
+from daggersql.findings import Report, Span, instead_of_constant, unless
 from daggersql.ir.expr import AS_WRITTEN, Expr, call, cast
 from daggersql.ir.families import NUMERIC, Family, family, fits
 from daggersql.ir.ops import Op
@@ -83,7 +82,7 @@ def _check_enum(value: Expr, other: Expr, report: Report) -> None:
     report.warn(
         "UNKNOWN_ENUM_VALUE",
         other.span,
-        f"{column_name} is never {other.value!r}" + hint(suggestion, f": it has {', '.join(values[:10])}."),
+        f"{column_name} is never {other.value!r}" + unless(suggestion, f": it has {', '.join(values[:10])}"),
         instead_of_constant(other.span, suggestion),
     )
 

@@ -243,7 +243,7 @@ class Cursor:
         return (self._curr.start, self._curr.end + 1) if self._curr else (len(self.sql), len(self.sql))
 
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
-        """Refuse the next token. A misspelt keyword just before it is the guess.
+        """Refuse the next token. A misspelt keyword just before it is suggested.
 
         Raises: QueryError SYNTAX_ERROR, always.
         """
@@ -261,8 +261,7 @@ class Cursor:
             )
         elif self._curr:
             problem += f", before {self._curr.text[:40]!r}"
-        guess = suggestion if suggestion in KEYWORDS else None
-        raise QueryError("SYNTAX_ERROR", self._here(), problem, suggestion, repairs=repairs, guess=guess)
+        raise QueryError("SYNTAX_ERROR", self._here(), problem, suggestion, repairs=repairs)
 
     def _repairs(self, missing: str | None) -> list[Rewrite]:
         """List rewrites to try: near keywords for a word at or before this place, and the missing symbol."""

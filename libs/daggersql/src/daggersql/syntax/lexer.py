@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from daggerspec.nearest import hint
 from daggerspec.query import quote_name
 from daggersql.findings import QueryError, Report, Rewrite, Span, instead, quote_constant
 from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
@@ -165,7 +164,7 @@ def _double(match: re.Match[str], before: list[Token], report: Report) -> Token:
     report.error(
         "SYNTAX_ERROR",
         (start, end),
-        f"Names are quoted with backticks, text with single quotes{hint(written[:60])}",
+        "Names are quoted with backticks, text with single quotes.",
         instead((start, end), written),
     )
     return Token(TokenKind.QUOTED if is_name else TokenKind.STRING, text, start=start, end=end - 1)

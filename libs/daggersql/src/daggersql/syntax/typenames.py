@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from daggerspec.nearest import hint
-from daggersql.findings import Report, Span, instead
+from daggersql.findings import Report, Span, instead, unless
 from daggersql.syntax import tree
 
 _Type = tree.TypeName
@@ -32,10 +31,10 @@ _ELSEWHERE: Final = {
 def refuse(word: str, span: Span, report: Report) -> None:
     """Report a word that is no type, and suggest one."""
     near = _ELSEWHERE.get(word.upper()) or report.nearest(word, TYPES)
-    suggestion_text = hint(near, f": {', '.join(sorted(TYPES))} are.")
+    others = unless(near, f": {', '.join(sorted(TYPES))} are")
     report.error(
         "UNSUPPORTED_TYPE",
         span,
-        f"{word[:40]} is not a type one can cast to{suggestion_text}",
+        f"{word[:40]} is not a type one can cast to{others}.",
         instead(span, near),
     )

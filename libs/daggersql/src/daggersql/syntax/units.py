@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from daggerspec.nearest import hint, nearest
-from daggersql.findings import Report, Span, instead, instead_of_constant
+from daggerspec.nearest import nearest
+from daggersql.findings import Report, Span, instead, instead_of_constant, unless
 
 _OFTEN = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "MILLISECOND")
 UNITS = frozenset(
@@ -26,10 +26,10 @@ def refuse(
         )
         return
     near = _SHORT.get(word.upper()) or nearest(word, _OFTEN, cutoff=0.5)
-    suggestion_text = hint(near, f": there are {', '.join(_OFTEN)}.")
+    others = unless(near, f": there are {', '.join(_OFTEN)}")
     report.error(
         "BAD_INTERVAL",
         span,
-        f"There is no unit of time called {word[:40]}{suggestion_text}",
+        f"There is no unit of time called {word[:40]}{others}.",
         change(span, near),
     )

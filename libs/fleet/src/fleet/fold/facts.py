@@ -193,7 +193,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
     events_pb2.SinkSkipped: Row(
         phases=_ANY_PHASE,
         changes=fact_changes.skipped,
-        what=lambda fact: f"rows of sink {fact.outage.sink or '?'} are set aside",
+        what=lambda fact: f"rows of sink {fact.outage.sink or '?'} are quarantined",
         detail=lambda _: "it does not answer; they are replayed when it takes rows again",
     ),
     events_pb2.ReplayStarted: Row(

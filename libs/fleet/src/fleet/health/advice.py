@@ -24,7 +24,7 @@ LATE_RECORDS: Final = "LATE_RECORDS"
 EVENT_TIME_WAITS: Final = "EVENT_TIME_WAITS"
 """Event time waits for a partition, however short a while."""
 QUARANTINED: Final = "QUARANTINED"
-"""Records were set aside, however few."""
+"""Records were quarantined, however few."""
 REFUSED: Final = "REFUSED"
 """Rows were refused by sinks, however few."""
 NOT_LAUNCHED: Final = "NOT_LAUNCHED"
@@ -48,7 +48,7 @@ class Advice:
     domain: Domain.ValueType
     """Who has to act."""
     next: str
-    """What to do next, with a command; `{name}` is the dagger's."""
+    """What to do next; `{name}` is the dagger's. A command is a noun in it, which pages name a button for."""
 
     def next_of(self, name: str) -> str:
         """What to do next about this dagger, this team or this principal."""
@@ -62,7 +62,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
     Reason.NO_HEARTBEAT: Advice(
         "driver",
         _EXTERNAL,
-        "See whether its host runs and reaches Kafka; if it lasts, `daggers restart {name}`.",
+        "See whether its host runs and reaches Kafka; if it lasts, use `daggers restart {name}`.",
     ),
     Reason.BATCH_STUCK: Advice("batch", _UNKNOWN, "Read `daggers logs {name}` and its Spark UI."),
     Reason.NO_PROGRESS: Advice(
@@ -81,11 +81,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
     Reason.LATE_ROWS: Advice(
         "input",
         _USER,
-        "Raise its watermark_delay and `daggers apply FILE`, or correct the clock of the producer that"
+        "Raise its watermark_delay by `daggers apply FILE`, or correct the clock of the producer that"
         " `daggers get {name}` names.",
     ),
     LATE_RECORDS: Advice(
-        "input", _USER, "Raise its watermark_delay and `daggers apply FILE`, if rows are to wait longer."
+        "input", _USER, "Raise its watermark_delay by `daggers apply FILE`, if rows are to wait longer."
     ),
     Reason.NO_OUTPUT: Advice(
         "windows", _USER, "See which records move event time: `daggers get {name}` says where it stands."
@@ -142,7 +142,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "driver",
         _EXTERNAL,
         "Bring its host, which `daggers get {name}` names, or its network back: nothing is launched in its"
-        " place until it is proven gone, or an administrator says so with `daggers host confirm-gone`.",
+        " place until it is proven gone, or an administrator says so by `daggers host confirm-gone`.",
     ),
     NOT_LAUNCHED: Advice(
         "launch", _INTERNAL, "See whether a scheduler runs; `daggers events {name}` says what was done last."
@@ -186,7 +186,7 @@ _OF_CONDITIONS: Final[Mapping[Condition, str]] = {
 }
 """Where the code is not the condition's name."""
 _ANEW: Final = (
-    "Put the checkpoint back, then `daggers start {name}`; or begin anew:"
+    "Put the checkpoint back, then use `daggers start {name}`; or begin anew:"
     " `daggers restart {name} --from-start` says first what is missed."
 )
 _OF_ERRORS: Final[Mapping[str, str]] = {
@@ -197,8 +197,8 @@ _OF_ERRORS: Final[Mapping[str, str]] = {
 }
 """What to do about errors that say what is to be done, by their reasons."""
 _WHEN_FAILED: Final[Mapping[int, str]] = {
-    _USER: "Correct the query or the file, then `daggers apply FILE`.",
-    _EXTERNAL: "Repair what it names, then `daggers start {name}`.",
+    _USER: "Correct the query or the file by `daggers apply FILE`.",
+    _EXTERNAL: "Repair what it names, then use `daggers start {name}`.",
     _INTERNAL: "Read `daggers logs {name}`, and report it; `daggers start {name}` tries again.",
 }
 

@@ -191,7 +191,7 @@ def _of_the_quarantine(lately: Recent) -> Iterator[Told]:
     if lately.kept_back_since is None:
         return
     for counts, went_on, what, code in (
-        (lately.quarantined - lately.refused, lately.rows_in, "records were set aside", QUARANTINED),
+        (lately.quarantined - lately.refused, lately.rows_in, "records were quarantined", QUARANTINED),
         (lately.refused, lately.rows_out, "rows were refused by sinks", REFUSED),
     ):
         if count := counts.total():

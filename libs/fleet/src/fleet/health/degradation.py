@@ -53,7 +53,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.RECORDS_EXPIRED: "retention took records of its streams before it had read them",
     Reason.PARTITION_BEHIND: "event time has waited for one of its partitions for five minutes",
     Reason.FRESHNESS_MISSED: "its rows come to a sink later than its specification says",
-    Reason.QUARANTINE_FLOOD: "it sets more of a batch aside than it keeps",
+    Reason.QUARANTINE_FLOOD: "more of a batch is quarantined than is kept",
     Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
 }
 """What each reason means."""

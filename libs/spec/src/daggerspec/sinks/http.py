@@ -79,7 +79,7 @@ KEYS: Final = (
     httpserver.TLS,
     Key("timeout", f"How long a request may take; without it {DEFAULT_TIMEOUT.seconds}s."),
     Key("retry_statuses", 'Statuses after which rows are sent again, whatever they mean else: "409".'),
-    Key("refuse_statuses", 'Statuses after which rows are set aside: "501", or "500-599".'),
+    Key("refuse_statuses", 'Statuses after which rows are quarantined: "501", or "500-599".'),
     Key(
         "success_contains",
         'A text in each answer that means rows were taken, beside 2xx: "accepted"; without it any but HTML.',

@@ -11,7 +11,7 @@ import grpc
 from daggers.v1 import gateway_pb2
 
 from api_gateway.not_found import no_dagger, no_entry
-from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.heartbeat_cache import HeartbeatCache
 from chassis.errors import ApiError, invalid
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet
@@ -27,7 +27,10 @@ _PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})/(0|[1-9]\d{0,9})")
 
 
 async def wait(
-    request: gateway_pb2.WaitCompletedRequest, fleet: Fleet, heard: Heard, remaining_s: float | None
+    request: gateway_pb2.WaitCompletedRequest,
+    fleet: Fleet,
+    heartbeats: HeartbeatCache,
+    remaining_s: float | None,
 ) -> gateway_pb2.WaitCompletedResponse:
     """Wait until the records are in every sink, and at most as long as the deadline leaves.
 
@@ -39,7 +42,7 @@ async def wait(
     end = loop.time() + min(LONGEST_S, LONGEST_S if remaining_s is None else remaining_s - _MARGIN_S)
     while True:
         names = _readers(request, fleet)
-        behind = [one for name in names for one in _behind(fleet.daggers[name], request.offsets, heard)]
+        behind = [one for name in names for one in _behind(fleet.daggers[name], request.offsets, heartbeats)]
         if not behind or loop.time() >= end:
             return gateway_pb2.WaitCompletedResponse(
                 completed=not behind, daggers=names, behind=behind[:_MOST_BEHIND]
@@ -93,12 +96,14 @@ def _readers(request: gateway_pb2.WaitCompletedRequest, fleet: Fleet) -> Sequenc
     return [request.dagger]
 
 
-def _behind(dagger: Dagger, offsets: Mapping[str, int], heard: Heard) -> list[gateway_pb2.CompletionBehind]:
+def _behind(
+    dagger: Dagger, offsets: Mapping[str, int], heartbeats: HeartbeatCache
+) -> list[gateway_pb2.CompletionBehind]:
     """List the partitions that a dagger has not completed so far.
 
     Raises: ApiError, FAILED_PRECONDITION where there are some and no driver is to go on with them.
     """
-    heartbeat = heard.watch_of(dagger).heartbeat
+    heartbeat = heartbeats.watch_of(dagger).heartbeat
     completed = {} if heartbeat is None else heartbeat.completed
     behind = [
         gateway_pb2.CompletionBehind(

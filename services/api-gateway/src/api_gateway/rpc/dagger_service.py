@@ -275,8 +275,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     async def WaitCompleted(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WaitCompletedRequest, context: Context
     ) -> gateway_pb2.WaitCompletedResponse:
-        """Whether records of a stream are in every sink, once they are or the wait is over."""
-        return await completion.wait(request, self._fleet, self._parts.heard, context.time_remaining())
+        """Return whether records of a stream are in every sink, once they are or the wait is over."""
+        return await completion.wait(request, self._fleet, self._parts.heartbeats, context.time_remaining())
 
     async def ReadLog(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadLogRequest, context: Context

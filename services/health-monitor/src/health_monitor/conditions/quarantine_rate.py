@@ -27,7 +27,7 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
     exceeded = {
         f"{share.count:,} {subject} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
         for share, subject, of in (
-            (records, "records were set aside", ""),
+            (records, "records were quarantined", ""),
             (rows, "rows were refused by sinks", " of those to be written"),
         )
         if too_many(share.count, share.went_on, limits)
@@ -35,7 +35,7 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
     worst = max(records.value, rows.value)
     measure = Measure(worst, limits.quarantine_share, "share")
     if not exceeded:
-        well = f"{records.value:.1%} of its records are set aside, {rows.value:.1%} of its rows are refused"
+        well = f"{records.value:.1%} of its records are quarantined, {rows.value:.1%} of its rows are refused"
         return Finding(False, well, last.time, measure=measure)
     begun = min(share.first for share in exceeded.values())
     measure = measure._replace(value=max(share.value for share in exceeded.values()))

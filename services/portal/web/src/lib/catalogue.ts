@@ -34,7 +34,7 @@ export const ofStream = (clusters: string[], messages: string[]): Field<Stream>[
   },
   {
     path: "stream.topics",
-    title: "Topics, apart by commas",
+    title: "Topics, separated by commas",
     hint: "booking-log",
     get: (at) => listed(at.topics),
     put: (at, text) => ({ ...at, topics: names(text) }),
@@ -55,7 +55,7 @@ export const ofStream = (clusters: string[], messages: string[]): Field<Stream>[
   },
   {
     path: "stream.sensitive",
-    title: "Fields that not everybody sees, apart by commas",
+    title: "Sensitive fields, separated by commas",
     hint: "customer.phone",
     get: (at) => listed(at.sensitive),
     put: (at, text) => ({ ...at, sensitive: names(text) }),
@@ -81,7 +81,7 @@ export const OF_CLUSTER: Field<Cluster>[] = [
   },
   {
     path: "cluster.kafka.bootstrap_servers",
-    title: "Kafka: host:port, apart by commas; empty: it has no streams",
+    title: "Kafka: host:port, separated by commas; empty: it has no streams",
     hint: "kafka-1:9092,kafka-2:9092",
     get: (at) => at.kafka?.bootstrapServers ?? "",
     put: kafka,
@@ -102,14 +102,15 @@ export const OF_CLUSTER: Field<Cluster>[] = [
   },
   {
     path: "cluster.influx.org",
-    title: "Its organisation",
+    title: "Organisation",
     hint: "- for 1.8",
+    help: "The organisation of that InfluxDB whose buckets are written; version 1.8 has none.",
     get: (at) => at.influx?.org ?? "",
     put: (at, org) => influx(at, { org }),
   },
   {
     path: "cluster.influx.bucket",
-    title: "Its bucket",
+    title: "Bucket",
     hint: "daggers",
     get: (at) => at.influx?.bucket ?? "",
     put: (at, bucket) => influx(at, { bucket }),
@@ -185,7 +186,7 @@ export const OF_SINK: Field<RegisteredSink>[] = [
   },
   {
     path: "sink.teams",
-    title: "Teams that may write there, apart by commas; empty: all",
+    title: "Teams that may write there, separated by commas; empty: all",
     hint: "pricing",
     get: (at) => listed(at.teams),
     put: (at, text) => ({ ...at, teams: names(text) }),

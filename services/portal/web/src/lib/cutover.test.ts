@@ -3,6 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
 import { DaggerSchema, DriverShadowSchema } from "../gen/daggers/v1/dagger_pb.ts";
 import { beside } from "./cutover.ts";
+import { zoned } from "./format.ts";
 
 const NOW = Date.UTC(2026, 10, 25, 12, 0, 12);
 const time = timestampFromMs(NOW - 12_000);
@@ -22,6 +23,6 @@ it("behind a boundary it is told when the place is taken", () => {
   const boundary = timestampFromMs(NOW + 48_000);
   const shadow = create(DriverShadowSchema, { version: 5n, time, boundary });
   expect(beside(create(DaggerSchema, { observedVersion: 4n, shadow }), NOW)).toBe(
-    "Version 5 takes the place of version 4 behind the windows that end at 12:01:00 UTC.",
+    `Version 5 takes the place of version 4 behind the windows that end at ${zoned(NOW + 48_000, NOW)}.`,
   );
 });

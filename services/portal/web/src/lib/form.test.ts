@@ -14,7 +14,7 @@ const written = <M>(message: M, fields: Field<M>[], texts: Record<string, string
 
 describe("findings of a form", () => {
   it("stand at the field, those about a part of it, too", () => {
-    expect(at(found, "stream.topics")).toBe("stream.topics[1] is wrong stream.topics is wrong");
+    expect(at(found, "stream.topics")).toBe("stream.topics[1] is wrong. stream.topics is wrong.");
     expect(at(found, "stream.cluster")).toBe("");
   });
   it("stand below it when no field has them", () => {

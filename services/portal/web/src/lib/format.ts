@@ -1,33 +1,60 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { LOCALES, ZONE } from "./locale.ts";
 
-const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
-const exact = new Intl.NumberFormat("en");
+/** How numbers and times are written for a viewer. Times are milliseconds since 1970; null: not said. */
+export interface Formats {
+  /** A number with its thousands apart, to one place; integers of 64 bits keep each digit. */
+  count: (value: number | bigint) => string;
+  /** A cell's number, to three places. */
+  amount: (value: number | bigint) => string;
+  /** 05:43:00, with the date in place of the seconds when that is another day. */
+  clock: (at: number | null, now?: number) => string;
+  /** The same with the zone: 05:43:00 CET. */
+  zoned: (at: number | null, now?: number) => string;
+  /** 23 Nov 2026, 05:43:00 CET. */
+  instant: (at: number | null) => string;
+  /** 05:43, or with seconds: along an axis. */
+  tick: (at: number, seconds: boolean) => string;
+  /** What the zone is called at a time: CET. */
+  zone: (at: number) => string;
+}
 
-/** A number with its thousands apart; integers of 64 bits keep each digit. */
-export const count = (value: number | bigint): string =>
-  typeof value === "bigint" ? exact.format(value) : number.format(value);
+const DAY = { year: "numeric", month: "short", day: "numeric" } as const;
+const MINUTE = { hour: "2-digit", minute: "2-digit" } as const;
+const SECOND = { ...MINUTE, second: "2-digit" } as const;
 
-/** A cell's number, to three places. Not toLocaleString, which makes a format anew for each cell. */
-export const amount = (value: number | bigint): string => exact.format(value);
+/** Formats for languages, the dearest first, and a time zone. Made once: a format for each cell takes long. */
+export function formats(locales: readonly string[], timeZone: string): Formats {
+  const times = (options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat =>
+    new Intl.DateTimeFormat(locales as string[], { ...options, timeZone });
+  const number = new Intl.NumberFormat(locales as string[], { maximumFractionDigits: 1 });
+  const exact = new Intl.NumberFormat(locales as string[]);
+  const [second, minute, moment, whole] = [SECOND, MINUTE, { ...DAY, ...MINUTE }, { ...DAY, ...SECOND }].map(
+    times,
+  ) as [Intl.DateTimeFormat, Intl.DateTimeFormat, Intl.DateTimeFormat, Intl.DateTimeFormat];
+  const day = times(DAY);
+  const named = times({ ...SECOND, timeZoneName: "short" });
+  const zone = (at: number): string =>
+    named.formatToParts(at).find((part) => part.type === "timeZoneName")?.value ?? timeZone;
+  const clock = (at: number | null, now = Date.now()): string =>
+    at === null ? "–" : (day.format(at) === day.format(now) ? second : moment).format(at);
+  return {
+    count: (value) => (typeof value === "bigint" ? exact : number).format(value),
+    amount: (value) => exact.format(value),
+    clock,
+    zoned: (at, now) => (at === null ? "–" : `${clock(at, now)} ${zone(at)}`),
+    instant: (at) => (at === null ? "–" : `${whole.format(at)} ${zone(at)}`),
+    tick: (at, seconds) => (seconds ? second : minute).format(at),
+    zone,
+  };
+}
+
+/** As who looks at this page writes them. */
+export const { count, amount, clock, zoned, instant, tick, zone } = formats(LOCALES, ZONE);
 
 /** Milliseconds since 1970; null for a time that is not said. */
 export const ms = (time: Timestamp | undefined): number | null =>
   time ? Number(time.seconds) * 1000 + time.nanos / 1e6 : null;
-
-const iso = (at: number): string => new Date(at).toISOString();
-
-/** 05:43:00, with the date when that is another day; UTC. */
-export function clock(at: number | null, now = Date.now()): string {
-  if (at === null) return "–";
-  const text = iso(at);
-  return text.slice(0, 10) === iso(now).slice(0, 10)
-    ? text.slice(11, 19)
-    : text.slice(0, 16).replace("T", " ");
-}
-
-/** 2026-11-23 05:43:00 UTC. */
-export const instant = (at: number | null): string =>
-  at === null ? "–" : `${iso(at).slice(0, 19).replace("T", " ")} UTC`;
 
 const UNITS: [number, string][] = [
   [86_400, "day"],
@@ -36,20 +63,22 @@ const UNITS: [number, string][] = [
   [1, "s"],
 ];
 
-/** 9 days, 3 h, 12 min, 4 s: how long it is since. */
-export function since(at: number | null, now = Date.now()): string {
-  if (at === null) return "–";
-  const seconds = Math.max(0, Math.floor((now - at) / 1000));
+/** 9 days, 3 h, 12 min, 4 s. */
+export function lasting(span: number): string {
+  const seconds = Math.max(0, Math.floor(span / 1000));
   const [size, unit] = UNITS.find(([each]) => seconds >= each) ?? [1, "s"];
   const many = Math.floor(seconds / size);
-  return `${many} ${unit === "day" && many !== 1 ? "days" : unit}`;
+  return `${count(many)} ${unit === "day" && many !== 1 ? "days" : unit}`;
 }
+
+/** How long it is since. */
+export const since = (at: number | null, now = Date.now()): string => (at === null ? "–" : lasting(now - at));
 
 /** 512 KiB. */
 export function bytes(value: number | bigint): string {
   let left = Number(value);
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (left < 1024 || unit === "GiB") return `${number.format(left)} ${unit}`;
+    if (left < 1024 || unit === "GiB") return `${count(left)} ${unit}`;
     left /= 1024;
   }
   return "";

@@ -1,6 +1,7 @@
 import type { Alert } from "../gen/daggers/v1/alert_service_pb.ts";
 import type { Dagger } from "../gen/daggers/v1/dagger_pb.ts";
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
+import { count } from "./format.ts";
 import { tally } from "./phase.ts";
 
 export interface Health {
@@ -24,13 +25,9 @@ export function healthOf(daggers: Dagger[], open: Alert[]): Health {
     phases: tally(daggers),
     alerts: open.filter((each) => names.has(each.dagger)),
     sums: [
-      ["Behind", sum((each) => each.lag ?? 0n), unknown ? `records; not known of ${unknown}` : "records"],
+      ["Lag", sum((each) => each.lag ?? 0n), unknown ? `records; not known of ${count(unknown)}` : "records"],
       ["Late", sum((each) => each.recentLateRows), "rows lately"],
-      [
-        "Set aside",
-        sum((each) => each.recentQuarantined),
-        `lately, ${sum(aside).toLocaleString("en")} in all`,
-      ],
+      ["Quarantined", sum((each) => each.recentQuarantined), `records lately, ${count(sum(aside))} in all`],
     ],
   };
 }

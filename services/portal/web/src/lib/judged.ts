@@ -1,5 +1,6 @@
 import type { Diagnostic } from "@codemirror/lint";
 import { type Finding, Severity } from "../gen/daggers/v1/findings_pb.ts";
+import { statement } from "./form.ts";
 import { offset } from "./places.ts";
 
 export const grave = (finding: Finding): boolean => finding.severity !== Severity.WARNING;
@@ -30,7 +31,7 @@ export function diagnostics(text: string, findings: Finding[]): Diagnostic[] {
         to: Math.max(from, offset(text, each.endLine, each.endColumn)),
         severity: grave(each) ? "error" : "warning",
         source: each.code,
-        message: each.message,
+        message: statement(each),
         actions: edit
           ? [
               {

@@ -6,7 +6,7 @@ import { VitalsSchema } from "../gen/daggers/v1/vitals_pb.ts";
 import { DaggerSchema, Phase } from "../gen/daggers/v1/dagger_pb.ts";
 import { type Row, RowSchema } from "../gen/daggers/v1/output_pb.ts";
 import { lines } from "./diff.ts";
-import { bytes, clock, count, since } from "./format.ts";
+import { bytes, count, formats, since } from "./format.ts";
 import { words } from "./happened.ts";
 import { byUrgency, matches, trouble } from "./phase.ts";
 import { offset } from "./places.ts";
@@ -92,16 +92,17 @@ describe("daggers", () => {
   });
   it("say why they failed", () => {
     const failed = create(DaggerSchema, { phase: Phase.FAILED, lastError: { detail: "no such file" } });
-    expect(trouble(failed)?.what).toBe("no such file");
+    expect(trouble(failed)?.what).toBe("No such file.");
     expect(trouble(dagger("a", Phase.RUNNING))).toBeNull();
   });
 });
 
 describe("words", () => {
   const noon = Date.UTC(2026, 10, 23, 12);
+  const { clock } = formats(["en-GB"], "UTC");
   it("of times and sizes", () => {
     expect(clock(noon, noon + 1000)).toBe("12:00:00");
-    expect(clock(noon, noon + 86_400_000)).toBe("2026-11-23 12:00");
+    expect(clock(noon, noon + 86_400_000)).toBe("23 Nov 2026, 12:00");
     expect(since(noon, noon + 3_700_000)).toBe("1 h");
     expect(since(noon, noon + 2 * 86_400_000)).toBe("2 days");
     expect(bytes(1536n)).toBe("1.5 KiB");
@@ -114,7 +115,7 @@ describe("problems", () => {
   it("are told by their code", () => {
     expect(problem(new ConnectError("not yours", Code.PermissionDenied))).toEqual({
       kind: "refused",
-      text: "not yours",
+      text: "Not yours.",
     });
     expect(problem(new ConnectError("", Code.Internal)).text).not.toBe("");
   });

@@ -88,16 +88,16 @@ describe("the health of a team", () => {
     ]);
     expect(now.alerts).toEqual([alerts[0]]);
     expect(now.sums).toEqual([
-      ["Behind", 12n, "records"],
+      ["Lag", 12n, "records"],
       ["Late", 6n, "rows lately"],
-      ["Set aside", 0n, "lately, 21 in all"],
+      ["Quarantined", 0n, "records lately, 21 in all"],
     ]);
   });
   it("says of how many nobody knows how far behind they are", () => {
     const away = dagger("away", Phase.DEGRADED, 0n);
     away.vitals = create(VitalsSchema, { dagger: "away", generation: 3n, heardTime: { seconds: 1n } });
     const now = healthOf([dagger("a", Phase.RUNNING, 5n), away], []);
-    expect(now.sums[0]).toEqual(["Behind", 5n, "records; not known of 1"]);
+    expect(now.sums[0]).toEqual(["Lag", 5n, "records; not known of 1"]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { type Dagger, Phase } from "../gen/daggers/v1/dagger_pb.ts";
+import { sentence } from "./commands.ts";
 import { count, ms, since } from "./format.ts";
 
 export type Tone = "good" | "warn" | "bad" | "idle";
@@ -27,11 +28,12 @@ export const resting = (phase: Phase): boolean =>
 export function trouble(dagger: Dagger): { what: string; next: string } | null {
   const error = dagger.lastError;
   const broken = dagger.phase === Phase.FAILED || dagger.phase === Phase.BACKING_OFF;
-  if (broken && error?.detail) return { what: error.detail, next: warned(dagger)?.next ?? "" };
   const warning = warned(dagger);
-  if (warning) return { what: warning.message, next: warning.next };
+  const next = sentence(warning?.next ?? "");
+  if (broken && error?.detail) return { what: sentence(error.detail), next };
+  if (warning) return { what: sentence(warning.message), next };
   const told = dagger.warnings[0];
-  return told ? { what: told, next: "" } : null;
+  return told ? { what: sentence(told), next: "" } : null;
 }
 const warned = (dagger: Dagger) => dagger.vitals?.warnings[0];
 

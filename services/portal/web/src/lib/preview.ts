@@ -39,7 +39,7 @@ export function remarks(done: PreviewDone): string[] {
   if (done.rowsLeftOut) told.push(`${count(done.rowsLeftOut)} rows are left out: too many, or too large.`);
   if (done.recordsLeftOut)
     told.push(`${count(done.recordsLeftOut)} older records of the range were not read.`);
-  if (Object.keys(done.quarantined).length) told.push(`Would be set aside: ${tally(done.quarantined)}.`);
+  if (Object.keys(done.quarantined).length) told.push(`Would be quarantined: ${tally(done.quarantined)}.`);
   if (Object.keys(done.invalid).length)
     told.push(`Values that functions could not use: ${tally(done.invalid)}.`);
   return told.filter(Boolean);
@@ -47,12 +47,13 @@ export function remarks(done: PreviewDone): string[] {
 
 const EMPTY: Partial<Record<Empty, string>> = {
   [Empty.NO_RECORDS]: "No record is in this range. Take a longer one, or look whether somebody sends.",
-  [Empty.QUARANTINED]: "All records would be set aside; their reasons are below.",
+  [Empty.QUARANTINED]: "All records would be quarantined; their reasons are below.",
   [Empty.LATE]: "All records came after their windows had closed. Wait longer for late records.",
   [Empty.FILTERED]: "The query keeps no record: its WHERE, its HAVING, or a join that found no partner.",
-  [Empty.WINDOWS_OPEN]: "The range fills no window of the query: all rows are parts. Take a longer range.",
+  [Empty.WINDOWS_OPEN]:
+    "The range fills no window of the query: all rows are of partial windows. Take a longer range.",
 };
-/** Why there are no rows of whole windows; empty when there are some. */
+/** Why there are no rows of complete windows; empty when there are some. */
 export const empty = (done: PreviewDone): string =>
   EMPTY[done.empty] ?? (done.rows ? "" : "No row came of what was read.");
 
@@ -61,5 +62,5 @@ export function cost(done: PreviewDone): string {
   const at = done.cost;
   if (!at) return "";
   const cores = at.cores < 0.01 ? "less than 0.01" : at.cores.toFixed(2);
-  return `${count(at.recordsPerSecond)} records/s · ${cores} of a processor · ${count(at.stateRows)} rows of state · ${count(at.rowsPerMinute)} rows a minute`;
+  return `${count(at.recordsPerSecond)} records/s · ${cores} of a processor · ${count(at.stateRows)} open groups · ${count(at.rowsPerMinute)} rows a minute`;
 }

@@ -1,9 +1,16 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { sentence } from "./commands.ts";
+import type { Away } from "./connection.svelte.ts";
+
+/** What a call did not reach, as the portal's bridge says beside the error. */
+const AWAY = "x-daggers-away";
 
 /** What went wrong, for a person: a sentence, and whether it is about rights, a login or the network. */
 export interface Problem {
   kind: "refused" | "login" | "missing" | "away" | "invalid" | "other";
   text: string;
+  /** Whether it is about all pages: then it is said once, above them. */
+  everywhere?: boolean;
 }
 
 const KINDS: Partial<Record<Code, Problem["kind"]>> = {
@@ -22,11 +29,20 @@ const KINDS: Partial<Record<Code, Problem["kind"]>> = {
 export function problem(error: unknown): Problem {
   const known = ConnectError.from(error);
   const kind = KINDS[known.code] ?? "other";
-  const text = known.rawMessage || "It did not work, and nobody says why.";
+  const text = sentence(known.rawMessage || "It did not work, and nobody says why.");
   // fetch itself failed: no answer came at all.
-  if (known.code === Code.Unknown && error instanceof TypeError)
-    return { kind: "away", text: "The portal does not answer." };
-  return { kind, text };
+  if (unreached(error) === "portal")
+    return { kind: "away", text: "The portal does not answer.", everywhere: true };
+  return unreached(error) || kind === "login" ? { kind, text, everywhere: true } : { kind, text };
+}
+
+/** What a call did not reach; null where it was answered, if only by a refusal. */
+export function unreached(error: unknown): Away | null {
+  const known = ConnectError.from(error);
+  if (known.metadata.get(AWAY) === "gateway") return "gateway";
+  // A call that failed for good is a TypeError of fetch, or one inside of what Connect makes of it.
+  const failed = error instanceof TypeError || known.cause instanceof TypeError;
+  return failed && known.code === Code.Unknown ? "portal" : null;
 }
 
 /** Whether a call ended because we left. */

@@ -16,7 +16,7 @@ export const streamsOf = (signal: AbortSignal): Promise<Stream[]> =>
     (pageToken) => catalog.listStreams({ pageToken }, { signal }),
     (page) => page.streams,
   );
-/** The topics of each stream, apart by spaces. */
+/** The topics of each stream, separated by spaces. */
 export const topicsOf = async (): Promise<ReadonlyMap<string, string>> =>
   new Map((await streamsOf(new AbortController().signal)).map((each) => [each.name, each.topics.join(" ")]));
 export const clustersOf = (signal: AbortSignal): Promise<Cluster[]> =>

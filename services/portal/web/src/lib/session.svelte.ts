@@ -40,7 +40,7 @@ export async function enter(): Promise<void> {
       session.trouble = calls.problem(error);
     }
   } catch {
-    session.trouble = { kind: "away", text: "The portal does not answer." };
+    session.trouble = { kind: "away", text: "The portal does not answer.", everywhere: true };
   }
 }
 
@@ -50,8 +50,15 @@ function ask(asked: Me["asked"]): void {
   else
     session.trouble = {
       kind: "login",
-      text: "Open the address that `daggers local status` prints: it is good once.",
+      text: "Open the address that the local stack says when it has come up, or in its status: it is good once.",
     };
+}
+
+/** Ask again who we are: whether anybody answers shows with each call. What failed at first is begun anew. */
+export async function renew(): Promise<void> {
+  if (session.trouble?.kind === "away") return enter();
+  if (session.trouble || !session.who) return;
+  await import("./who.ts").then((calls) => calls.ask()).catch(() => undefined); // said above the page
 }
 
 /** Log in after somebody has logged out. */

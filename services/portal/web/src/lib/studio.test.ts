@@ -164,7 +164,7 @@ describe("a preview", () => {
   it("says where records are that became no row", () => {
     const done = create(PreviewDoneSchema, { empty: Empty.FILTERED, records: 7n, quarantined: { LATE: 2n } });
     expect(empty(done)).toContain("WHERE");
-    expect(remarks(done)).toEqual(["Would be set aside: LATE 2."]);
+    expect(remarks(done)).toEqual(["Would be quarantined: LATE 2."]);
     expect(empty(create(PreviewDoneSchema, { rows: 1n }))).toBe("");
   });
   it("says what is left out", () => {

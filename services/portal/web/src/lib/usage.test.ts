@@ -8,7 +8,7 @@ const use = (used: number, quota?: { soft?: bigint; hard?: bigint }): QuotaUse =
 
 describe("the use of a quota", () => {
   it("has a name, also one of a later platform", () => {
-    expect(title(use(1))).toBe("Memory of launches, MiB");
+    expect(title(use(1))).toBe("Memory reserved, MiB");
     expect(title(create(QuotaUseSchema, { name: "cold_bytes" }))).toBe("cold bytes");
   });
   it("is without a bound, within, warned of, used up", () => {

@@ -5,7 +5,7 @@ import type { Tone } from "./phase.ts";
 const TITLES: Record<string, string> = {
   daggers: "Daggers",
   drivers: "Drivers at once",
-  memory_mib: "Memory of launches, MiB",
+  memory_mib: "Memory reserved, MiB",
   records_per_second: "Records read a second",
   rows_per_minute: "Rows written a minute",
   preview_seconds_per_hour: "Previews, s an hour",

@@ -271,8 +271,8 @@ class Bisection:
         )
         return TemporaryError(
             NONE_PASSES,
-            f"{refusals_text}; none is set aside: mend the rows or the sink, or allow it (daggers quarantine"
-            " allow).",
+            f"{refusals_text}; none is quarantined: mend the rows or the sink, or allow it by"
+            " `daggers quarantine allow`.",
         )
 
     def reopen(self) -> None:

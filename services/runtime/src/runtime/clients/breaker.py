@@ -68,7 +68,7 @@ class FloodBreaker(Generic[Rows]):
         """Build the error that makes the rows wait. It quotes no text of the sink: that may have values."""
         reasons_text = ", ".join(sorted({*reasons}))
         counts_text = f"it refuses {self.refused:,} of {self.rows:,} rows ({reasons_text})"
-        remedy = "none is set aside: mend the rows or the sink, or allow it (daggers quarantine allow)"
+        remedy = "none is quarantined: mend the rows or the sink, or allow it by `daggers quarantine allow`"
         return TemporaryError(FLOOD, f"{counts_text}; {remedy}.")
 
     def flush(self) -> Sequence[Rows]:

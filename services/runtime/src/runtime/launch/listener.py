@@ -115,7 +115,9 @@ class Listener(JsonListener):
         """Wake the main thread, which finds out why the query ended."""
         self._launch.wake.set()
 
-    def _complete(self, report: StreamingQueryProgress, batch: CommittedBatch, published: Published) -> None:
+    def _complete(
+        self, report: StreamingQueryProgress, batch: CommittedBatch, published: SourceState
+    ) -> None:
         """Update up to which offsets all that was read is in every sink."""
         times = [times.newest for times in published.observed.values() if times.newest is not None]
         closed = NEVER if batch.watermark is None else round(batch.watermark.timestamp() * 1000)

@@ -304,8 +304,8 @@ def _flood(noun: str, counts: Mapping[str, int], row_count: int) -> str:
         return ""
     reason = max(counts, key=lambda reason: counts[reason])
     return (
-        f"QUARANTINE_FLOOD: the last batch set {count} {noun} aside ({counts[reason]} of them {reason}) and "
-        f"kept {row_count}; `daggers quarantine list` shows some."
+        f"QUARANTINE_FLOOD: the last batch quarantined {count} {noun} ({counts[reason]} of them {reason})"
+        f" and kept {row_count}; `daggers quarantine list` shows some."
     )
 
 

@@ -51,7 +51,7 @@ def main(
     """
     parser = argparse.ArgumentParser(
         prog="python -m runtime.replay",
-        description="Runs one attempt of a replay of what a dagger has set aside.",
+        description="Runs one attempt of a replay of what a dagger has quarantined.",
     )
     parser.add_argument(
         "--replay",

@@ -81,7 +81,7 @@ def check_usable(record: telemetry_pb2.Quarantined) -> Resolved | None:
     if record.truncated:
         return resolve_not_replayable("TRUNCATED", "The row was too large to be kept whole.")
     return resolve_not_replayable(
-        "NOT_KEPT", "An older driver set it aside, which kept only what people see of a row."
+        "NOT_KEPT", "An older driver quarantined it, which kept only what people see of a row."
     )
 
 

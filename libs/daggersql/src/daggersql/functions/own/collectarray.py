@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, STATE, let_in, list_values, unless_too_many
+from daggersql.functions.collected import OF_MANY, STATE, let_in, list_values, unless_too_many
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, cast
 from daggersql.ir.families import Family
@@ -27,7 +27,7 @@ FUNCTION = Function(
     aggregate=True,
     own=True,
     build=_build,
-    warning=f"CollectArray keeps every value of a group until its window closes. {BEYOND}",
+    warning=f"CollectArray keeps every value of a group until its window closes: {OF_MANY}.",
     doc=Doc(
         about="The values of a group as a list, NULLs included, in the order they came. Two lists of one"
         " group have what came with one record at the same position. Empty for a group without rows.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead_of_step
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Doc, Function, Signature
@@ -94,7 +93,7 @@ def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
         if name not in fields:
             near = report.nearest(name, fields)
             rewrite = instead_of_step(path.span, str(path.value).split("."), name, near)
-            report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field{hint(near)}", rewrite)
+            report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field.", rewrite)
             return None
         read = None if value.read is None else (value.read[0], f"{value.read[1]}.{name}")
         value = Expr(Op.FIELD, fields[name], value.span, (value,), name=name, read=read)

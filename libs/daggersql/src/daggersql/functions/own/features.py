@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, STATE, let_in, list_values, unless_too_many
+from daggersql.functions.collected import OF_MANY, STATE, let_in, list_values, unless_too_many
 from daggersql.functions.featurerows import FEATURES, list_of, untyped_feature
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, wrong
@@ -40,7 +40,7 @@ FUNCTION = Function(
     aggregate=True,
     own=True,
     build=_build,
-    warning=f"Features keeps the pairs of a group until its window closes. {BEYOND}",
+    warning=f"Features keeps the pairs of a group until its window closes: {OF_MANY}.",
     doc=Doc(
         about="A feature row for each pair of each row: name and id are the key as text, the value stands in"
         " the slot of its type (bytes, string, int, long, double, float, bool, timestamp), a decimal number"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, STATE, let, let_in, list_values, unless_too_many
+from daggersql.functions.collected import OF_MANY, STATE, let, let_in, list_values, unless_too_many
 from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed_feature
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, wrong
@@ -51,7 +51,7 @@ FUNCTION = Function(
     aggregate=True,
     own=True,
     build=_build,
-    warning=f"FeaturesWithType keeps the triplets of a group until its window closes. {BEYOND}",
+    warning=f"FeaturesWithType keeps the triplets of a group until its window closes: {OF_MANY}.",
     doc=Doc(
         about="The feature rows of a group: name and id are the key as text, the value stands,"
         " converted, in the slot that the type names. NULL is 0 or false under a numeric type or BooleanType"
