@@ -103,7 +103,7 @@ def test_a_field_that_no_query_can_read_is_told_with_the_reason_that_the_check_g
 
     assert unread == {"node.next[1].next[1].next": reason}
     assert wrong(orders, "node.next[1].next[1].next") == [
-        f"node.next.next has no field next that can be read: {reason}"
+        f"node.next.next has no field next that can be read: {reason}."
     ]
 
 
