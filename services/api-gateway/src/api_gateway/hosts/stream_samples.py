@@ -89,13 +89,14 @@ class Samples:
                 yield step
 
     def _tell_streams(self, cluster: str, topic: gateway_pb2.DiscoveredTopic) -> None:
-        """Which streams have the topic. What has sensitive fields in one of them has no example."""
+        """Which streams have the topic. What has sensitive fields in one of them has no examples."""
         entries = (entry.value for _, entry in sorted(self._fleet.streams.items()))
         having = [entry for entry in entries if entry.cluster == cluster and topic.topic in entry.topics]
         topic.streams.extend(stream.name for stream in having)
         if any(stream.sensitive for stream in having):
             for fit in topic.fits:
                 fit.ClearField("example")
+                fit.ClearField("earlier_examples")
 
     async def topics(
         self,
