@@ -44,15 +44,15 @@ def fitting(topic: str, message: str, score: float = 1.0, **more: object) -> pb.
 
 
 def discovering(page: Page, *topics: pb.DiscoveredTopic, cut: str = "") -> list[pb.DiscoverTopicsRequest]:
-    """Answer which topics there are; what was asked."""
+    """Answer which topics there are; return the requests for them."""
     requests = []
 
-    def found(route: Route) -> None:
+    def answer_topics(route: Route) -> None:
         body = route.request.post_data_buffer or b""
         requests.append(pb.DiscoverTopicsRequest.FromString(body[5:]))
         answer(route, [pb.DiscoverTopicsResponse(topics=topics, topics_read=3, topics_total=3, cut=cut)])
 
-    page.route(DISCOVER, found)
+    page.route(DISCOVER, answer_topics)
     return requests
 
 

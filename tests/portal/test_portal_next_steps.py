@@ -12,7 +12,7 @@ from tests.portal.portal_pages import ELSEWHERE, SCREENS, STUDIOS
 
 FILLED = [path for path, _ in (*SCREENS, *STUDIOS)] + ELSEWHERE
 PATIENCE_S = 20
-"""How long a page may read before it has something to offer; a page that has it waits no longer."""
+"""Seconds that a page may read before it has something to offer; a page that has it waits no longer."""
 EMPTY = [
     "/", "/alerts", "/audit", "/streams", "/schemas", "/clusters", "/teams", "/sinks", "/references",
     "/archive", "/new", "/new?kind=forward", "/new/stream", "/new/schema", "/new/sink", "/new/cluster",
@@ -32,7 +32,7 @@ _STEPS = """
 
 @pytest.fixture(scope="module")
 def empty_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a portal whose gateway knows nothing."""
+    """Serve a portal whose gateway knows nothing; give its address."""
     with serving_site(tmp_path_factory.mktemp("empty"), quarantine, filled=False) as address:
         yield address
 
@@ -44,12 +44,12 @@ def visit_empty(chromium: Browser, empty_site: str) -> Iterator[Callable[..., Vi
 
 
 def dead_ends(one: Visit, paths: list[str]) -> list[str]:
-    """The addresses whose pages leave nothing to do."""
+    """List the addresses whose pages leave nothing to do."""
     return [path for path in paths if not next_steps(one.page, f"{one.site}{path}")]
 
 
 def next_steps(page: Page, address: str) -> list[str]:
-    """What can be done next; nothing where nothing has come for a while."""
+    """List what can be done next; nothing where nothing has come for a while."""
     page.goto(address)
     page.get_by_role("heading", level=1).wait_for()
     end = time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""What somebody does who has .proto files and a topic: to a chart, in pages alone, on the real stack.
+"""The way from .proto files and a topic to a chart, in pages alone, on the real stack.
 
 No command is called, but to take away what was made. A gateway of its own that everybody may ask stands on
 the stack's log, and a portal before it.
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]  # a stack may
 LAUNCH_MS = 180_000
 """A driver on a busy machine, and the minute of its first window."""
 QUIET_S = 75
-"""What all waiting takes at most where nothing else runs, beside the minute of the window."""
+"""Seconds that all waiting takes at most where nothing else runs, beside the minute of the window."""
 PLACE = """\
 syntax = "proto3";
 package {package};
@@ -56,8 +56,8 @@ message Ride {{
 
 
 @dataclass(frozen=True)
-class World:
-    """What somebody has who begins: files, and a topic that services write to."""
+class UnregisteredTopic:
+    """A beginner's belongings: files, and a topic that services write to."""
 
     files: list[Path]
     topic: str
@@ -70,13 +70,13 @@ class World:
 
 @pytest.fixture(scope="module")
 def address(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A portal on the stack that asks for no login."""
+    """Serve a portal on the stack that asks for no login; give its address."""
     folder = tmp_path_factory.mktemp("walk")
-    known = state.load(stack.state_dir)
-    assert known is not None
+    running_stack = state.load(stack.state_dir)
+    assert running_stack is not None
     settings = {
         name: value
-        for name, value in services.gateway_environment(known).items()
+        for name, value in services.gateway_environment(running_stack).items()
         if not name.startswith("DAGGERS_GATEWAY_TOKEN")
     }
     own = settings | {
@@ -95,7 +95,7 @@ def visit(chromium: Browser, address: str) -> Iterator[Callable[..., Visit]]:
 
 
 @pytest.fixture
-def world(stack: Stack, tmp_path: Path) -> Iterator[World]:
+def world(stack: Stack, tmp_path: Path) -> Iterator[UnregisteredTopic]:
     """Files of a message that nobody has registered, and a topic to which its records come."""
     package = f"walk{uuid4().hex[:8]}"
     texts = {"place.proto": PLACE.format(package=package), "ride.proto": RIDE.format(package=package)}
@@ -104,10 +104,10 @@ def world(stack: Stack, tmp_path: Path) -> Iterator[World]:
     files = [UploadedFile(f"{package}/{name}", text.encode()) for name, text in texts.items()]
     kind = message_factory.GetMessages(compile_files(files).files.file)[f"{package}.Ride"]
     topic = f"{package}-rides"
-    made = AdminClient({"bootstrap.servers": stack.kafka}).create_topics([NewTopic(topic, 2, 1)])
-    made[topic].result(30)
+    creation = AdminClient({"bootstrap.servers": stack.kafka}).create_topics([NewTopic(topic, 2, 1)])
+    creation[topic].result(30)
     with feeding(stack.kafka, topic, kind):
-        yield World([tmp_path / name for name in texts], topic, package)
+        yield UnregisteredTopic([tmp_path / name for name in texts], topic, package)
 
 
 @contextmanager
@@ -141,8 +141,8 @@ def feeding(kafka: str, topic: str, kind: Any) -> Iterator[None]:
         thread.join()
 
 
-def walk(page: Page, world: World, name: str) -> dict[str, float]:
-    """The whole way; after each step, how many seconds it waited."""
+def walk(page: Page, world: UnregisteredTopic, name: str) -> dict[str, float]:
+    """Go the whole way; return how many seconds each step waited."""
     waited, begun = dict[str, float](), time.monotonic()
 
     def came(step: str) -> None:
@@ -184,7 +184,7 @@ def walk(page: Page, world: World, name: str) -> dict[str, float]:
 
 
 def test_somebody_comes_from_proto_files_to_a_chart_without_a_command(
-    stack: Stack, visit: Callable[..., Visit], world: World, capsys: pytest.CaptureFixture[str]
+    stack: Stack, visit: Callable[..., Visit], world: UnregisteredTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, cli = f"walk-{uuid4().hex[:8]}", Cli(stack.state_dir)
     page = visit().open("/", "Daggers")
@@ -197,8 +197,8 @@ def test_somebody_comes_from_proto_files_to_a_chart_without_a_command(
     finally:
         cli.try_("delete", name, "--wait")
     with capsys.disabled():
-        told = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in waited.items())
-        sys.stdout.write(f"\n{told} (quietly within {QUIET_S} s and a window)\n")
+        summary = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in waited.items())
+        sys.stdout.write(f"\n{summary} (quietly within {QUIET_S} s and a window)\n")
 
     assert list(waited) == [
         "compiled", "topic found, records seen", "stream registered", "query checked", "running",

@@ -84,7 +84,7 @@ def add_fields(message: descriptor_pb2.DescriptorProto, path: str, fields: Field
 
 
 def stream(fields: Fields) -> Table:
-    """A stream whose records have these fields."""
+    """Make a stream whose records have these fields."""
     file = descriptor_pb2.FileDescriptorProto(name="generated.proto", package="generated", syntax="proto3")
     pool = DescriptorPool()
     for module in (timestamp_pb2, wrappers_pb2):
@@ -108,7 +108,7 @@ def templates(fields: Fields) -> list[QueryTemplate]:
 
 
 def counted_by(fields: Fields, *sensitive: str) -> str:
-    """The expression that the query counts by; empty where it counts all records together."""
+    """Return the expression that the query counts by; empty where it counts all records together."""
     selected = first_query(fields, *sensitive).partition("\n")[0].removeprefix("SELECT ")
     return "" if selected.startswith("count(1)") else selected.partition(" AS ")[0]
 
@@ -138,7 +138,7 @@ def test_each_runs_on_a_stream_of_any_message(fields: Fields) -> None:
     assert first.plan.window is not None
     assert (first.findings, first.plan.window.size.total_seconds()) == ((), 60)
     # That a count of distinct values is an estimate is so whatever is counted.
-    assert [told for other in others for told in other.findings if told.code != "APPROXIMATE"] == []
+    assert [finding for other in others for finding in other.findings if finding.code != "APPROXIMATE"] == []
     assert [other for other in others if other.plan is None] == []
 
 

@@ -302,8 +302,8 @@ async def test_of_a_topic_with_sensitive_fields_no_earlier_record_is_shown(
         request = pb.DiscoverTopicsRequest(cluster="local", examples=3)
         steps = [step async for step in client.catalog.DiscoverTopics(request, timeout=20)]
 
-    shown = {topic.topic: list(topic.fits[0].earlier_examples) for step in steps for topic in step.topics}
-    assert shown == {"bookings-1": [], "others": ["{}", "{}"]}
+    examples = {topic.topic: list(topic.fits[0].earlier_examples) for step in steps for topic in step.topics}
+    assert examples == {"bookings-1": [], "others": ["{}", "{}"]}
 
 
 @pytest.mark.parametrize(

@@ -84,14 +84,14 @@ def test_the_newest_records_are_shown_of_the_message_that_fits_best(
     stream.stream.message = "daggers.v1.Cluster"
     kinds = messages(files, "daggers.v1.Cluster")
 
-    def shown(examples: int) -> list[str]:
+    def names_of(examples: int) -> list[str]:
         [found] = [topic for step in discover(stream, kinds, examples=examples) for topic in step.topics]
         [fit] = found.fits
         return [json.loads(text)["name"] for text in (fit.example, *fit.earlier_examples)]
 
-    assert (shown(3), shown(1)) == (["c8", "c7", "c6"], ["c8"])
+    assert (names_of(3), names_of(1)) == (["c8", "c7", "c6"], ["c8"])
     monkeypatch.setattr(discovertopics, "MAX_JSON", 1)
-    assert shown(3) == ["c8"]
+    assert names_of(3) == ["c8"]
 
 
 def test_without_names_all_topics_are_looked_into_but_the_platforms_and_kafkas_own(kafka: str) -> None:

@@ -122,8 +122,8 @@ def _answer(refused: Refused, report: Report, tables: Sequence[Table]) -> tuple[
 
 
 def _repair(refused: Refused, sql: str, tables: Sequence[Table], environment: Environment) -> Rewrite | None:
-    """The first repair that makes a query of the text with which nothing is wrong; else, of those that say
-    what is wrong, the first that leads to a text that can be read, after up to two more of its kind.
+    """Find the first repair that makes a query of the text with which nothing is wrong; else, of those that
+    say what is wrong, the first that leads to a text that can be read, after up to two more of its kind.
     """
     if len(sql) > MOST_REPAIRED:
         return None
@@ -144,7 +144,7 @@ def _apply(repair: Rewrite, sql: str) -> str:
 def _leads_on(
     repair: Rewrite, sql: str, tables: Sequence[Table], environment: Environment, *, repairs: int
 ) -> bool:
-    """Whether a text can be read once it is repaired, after up to so many further repairs that say what is
+    """Tell whether a text can be read once it is repaired, after up to so many repairs that say what is
     wrong, and nothing is wrong with the words beside this one. One that counts alone leaves nothing wrong.
     """
     repaired = _apply(repair, sql)
@@ -173,7 +173,7 @@ def _leads_on(
 
 
 def _find_errors(sql: str, tables: Sequence[Table], environment: Environment) -> list[Finding]:
-    """What is wrong with a text that can be read."""
+    """Find what is wrong with a text that can be read."""
     report = Report(sql, environment)
     with _told(report, tables):
         query = QueryChecker(tables, report, original_sql).check(parse(sql, report))

@@ -29,9 +29,9 @@ class Rewrite:
     words: str | None = None
     """What a person reads, where it is not the text."""
     problem: str = ""
-    """What is wrong, in a sentence, where this change mends it; empty: what is said of the place."""
+    """A sentence on the mistake, where this change mends it; empty: what is said of the place."""
     alone: bool = False
-    """Whether it is meant only where nothing else is wrong with the text."""
+    """True: meant only where nothing else is wrong with the text."""
 
 
 Suggestion: TypeAlias = str | Rewrite | None

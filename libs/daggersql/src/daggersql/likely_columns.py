@@ -1,4 +1,4 @@
-"""Which column of a stream is likely to be a category, a place, a person; by names and types alone. Pure."""
+"""Guesses which column of a stream is a category, a place, a person; by names and types alone. Pure."""
 
 from __future__ import annotations
 
@@ -79,12 +79,14 @@ class LikelyColumns:
     def endpoint(self) -> Described | None:
         """Return the text that says which part of an API was called."""
         names = ("endpoint", "route", "path", "uri", "url", "method", "operation")
-        return self._named(names, lambda column: column.protobuf_type in _TEXTS)
+        return self._find_named(names, lambda column: column.protobuf_type in _TEXTS)
 
     def status_code(self) -> Described | None:
         """Return the number or enum that says how a call ended."""
         names = ("status_code", "http_status", "response_code", "http_code", "status", "code")
-        return self._named(names, lambda column: column.protobuf_type in _WHOLE or bool(column.enum_values))
+        return self._find_named(
+            names, lambda column: column.protobuf_type in _WHOLE or bool(column.enum_values)
+        )
 
     def path(self, column: Described) -> str:
         """Write a column: the name of the table stands before one that begins with the same name."""
@@ -96,8 +98,8 @@ class LikelyColumns:
         candidates = [(rank(column), number, column) for number, column in enumerate(self._matching(accepts))]
         return min(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
 
-    def _named(self, names: Sequence[str], accepts: Callable[[Described], bool]) -> Described | None:
-        """The column with the first of some names: a name, or the end of one."""
+    def _find_named(self, names: Sequence[str], accepts: Callable[[Described], bool]) -> Described | None:
+        """Return the column with the first of some names: a name, or the end of one."""
 
         def place(column: Described) -> int:
             name = "_".join(_split(words(column.path)[-1]))
@@ -141,12 +143,12 @@ def words(path: str) -> list[str]:
 def name_output(column: Described) -> str:
     """Return a name for a column in SELECT; the store's own names and that of the count are taken."""
     name = identifier(words(column.path)[-1]) or "value"
-    taken = name in RESERVED or name in (_COUNT, "window_timestamp") or name.startswith("_")
-    return f"value_{name.strip('_')}".rstrip("_") if taken else name
+    is_reserved = name in RESERVED or name in (_COUNT, "window_timestamp") or name.startswith("_")
+    return f"value_{name.strip('_')}".rstrip("_") if is_reserved else name
 
 
 def _is_single(column: Described) -> bool:
-    """Whether a column is one value of a field, not too deep in the message."""
+    """Tell whether a column is one value of a field, not too deep in the message."""
     steps = words(column.path)
     single = (
         not column.unread and not column.repeated and bool(column.protobuf_type) and "[" not in column.path
@@ -155,7 +157,7 @@ def _is_single(column: Described) -> bool:
 
 
 def _is_countable(column: Described) -> bool:
-    """Whether a column is an enum with a choice, or a text that does not look like one of many."""
+    """Tell whether a column is an enum with a choice, or a text that does not look like one of many."""
     if column.enum_values:
         return len(column.enum_values) > 1
     name = words(column.path)[-1]
@@ -163,13 +165,13 @@ def _is_countable(column: Described) -> bool:
 
 
 def _rank_category(column: Described) -> tuple[int, ...]:
-    """An enum before a text, a name of categories before others, what is less deep in the message first."""
+    """Rank an enum before a text, a name of categories before others, the top of the message first."""
     steps = words(column.path)
     return not column.enum_values, not _is_category(steps[-1]), len(steps)
 
 
 def _is_category(name: str) -> bool:
-    """Whether a field of this name has few values: `status`, `vehicle_type`, `city_id`."""
+    """Tell whether a field of this name has few values: `status`, `vehicle_type`, `city_id`."""
     *before, last = _split(name)
     return last in _CATEGORIES or (last in ("id", "name") and bool(before) and before[-1] in _PLACES)
 
@@ -185,7 +187,7 @@ def _is_real(column: Described) -> bool:
 
 
 def _completed_value(column: Described) -> str | None:
-    """The value of an enum that says that something ended well."""
+    """Return the value of an enum that says that something ended well."""
     return next((name for name, _ in column.enum_values if _COMPLETED.search(name)), None)
 
 
@@ -199,5 +201,5 @@ def _last(column: Described) -> str:
 
 
 def _split(name: str) -> list[str]:
-    """The words of a name in snake or camel case, in lower case, without numbers behind it; at least one."""
+    """Split a name in snake or camel case into words in lower case, without numbers behind; at least one."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_0123456789").split("_")

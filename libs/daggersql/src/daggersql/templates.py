@@ -61,7 +61,7 @@ def _count(likely: LikelyColumns) -> QueryTemplate:
 
 
 def _completed_by_cell(likely: LikelyColumns) -> Iterator[QueryTemplate]:
-    """Completed bookings by S2 cell."""
+    """Count what was completed by S2 cell."""
     place, outcome = likely.coordinates(), likely.outcome()
     if place is None:
         return
@@ -79,7 +79,7 @@ def _completed_by_cell(likely: LikelyColumns) -> Iterator[QueryTemplate]:
 
 
 def _api_health(likely: LikelyColumns) -> Iterator[QueryTemplate]:
-    """Health of an API by path and status."""
+    """Count the calls of an API by path and status."""
     endpoint, status = likely.endpoint(), likely.status_code()
     if endpoint is not None and status is not None and endpoint != status:
         yield QueryTemplate(
@@ -88,7 +88,7 @@ def _api_health(likely: LikelyColumns) -> Iterator[QueryTemplate]:
 
 
 def _conversion(likely: LikelyColumns) -> Iterator[QueryTemplate]:
-    """How many of all ended well."""
+    """Count how many of all ended well."""
     if (outcome := likely.outcome()) is not None:
         well = f"SUM(CASE WHEN {likely.path(outcome[0])} = '{outcome[1]}' THEN 1 ELSE 0 END)"
         outputs = [
@@ -106,7 +106,7 @@ def _distinct_people(likely: LikelyColumns) -> Iterator[QueryTemplate]:
 
 
 def _top(likely: LikelyColumns) -> Iterator[QueryTemplate]:
-    """The people with the most records of each window, or else the categories."""
+    """Rank the people with the most records of each window, or else the categories."""
     column = likely.person() or likely.category()
     if column is None:
         return
@@ -128,7 +128,7 @@ def _top(likely: LikelyColumns) -> Iterator[QueryTemplate]:
 
 
 def _sessions(likely: LikelyColumns) -> Iterator[QueryTemplate]:
-    """What one person does until ten minutes of silence."""
+    """Count what one person does until ten minutes of silence."""
     if (person := likely.person()) is not None:
         path = likely.path(person)
         yield QueryTemplate(
@@ -142,7 +142,7 @@ def _sessions(likely: LikelyColumns) -> Iterator[QueryTemplate]:
 
 
 def _window(likely: LikelyColumns, by: Sequence[Described], outputs: Sequence[str]) -> str:
-    """A query with outputs of each minute, by columns that become tags."""
+    """Write a query with outputs of each minute, by columns that become tags."""
     paths, tags = [likely.path(column) for column in by], _name_apart([name_output(column) for column in by])
     selected = [
         *(f"{path} AS tag_{tag}" for path, tag in zip(paths, tags, strict=True)),
@@ -155,5 +155,5 @@ def _window(likely: LikelyColumns, by: Sequence[Described], outputs: Sequence[st
 
 
 def _name_apart(names: Sequence[str]) -> list[str]:
-    """Names, with a number behind one that is there before."""
+    """Return names, with a number behind one that is there before."""
     return [name if name not in names[:at] else f"{name}_{at + 1}" for at, name in enumerate(names)]

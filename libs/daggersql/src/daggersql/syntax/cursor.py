@@ -106,7 +106,7 @@ def more_names(names: Sequence[tree.Identifier], known: Sequence[str], words: st
 
 
 def _ends_value(token: Token) -> bool:
-    """Whether an element of a list may end with a token."""
+    """Tell whether an element of a list may end with a token."""
     if token.kind is TokenKind.WORD:
         return token.text.upper() not in KEYWORDS - {"END", "NULL", "TRUE", "FALSE"}
     if token.kind is TokenKind.SYMBOL:
@@ -115,7 +115,7 @@ def _ends_value(token: Token) -> bool:
 
 
 def _begins_value(token: Token) -> bool:
-    """Whether an element of a list may begin with a token."""
+    """Tell whether an element of a list may begin with a token."""
     if token.kind is TokenKind.WORD:
         return token.text.upper() not in RESERVED
     return bool(token) and token.kind is not TokenKind.SYMBOL
@@ -293,7 +293,7 @@ class Cursor:
         return repairs
 
     def _repair_list(self) -> list[Rewrite]:
-        """A comma between what stands here and what is before it, or one word earlier: `a count(1)`."""
+        """Put a comma between what stands here and what is before it, or one word earlier: `a count(1)`."""
         repairs, word = [], self._last_opening()
         if word not in ("SELECT", "BY", "("):
             return []
@@ -304,7 +304,7 @@ class Cursor:
         return repairs
 
     def _repair_reserved_word(self) -> list[Rewrite]:
-        """Backticks around a word that the language reserves: a column may be called so."""
+        """Put backticks around a word that the language reserves: a column may be called so."""
         token = self._curr
         if token.kind is not TokenKind.WORD or token.text.upper() not in KEYWORDS:
             return []
@@ -314,7 +314,7 @@ class Cursor:
         return [Rewrite((token.start, token.end + 1), f"`{token.text}`", problem=problem, alone=clause)]
 
     def _last_opening(self) -> str:
-        """What the place is in: the word of a clause, BY, or "(" for a bracket that is open; else nothing."""
+        """Find what the place is in: the word of a clause, BY, or "(" for an open bracket; else nothing."""
         closed = 0
         for token in reversed(self._tokens[: max(self._index, 0)]):
             word = token.text.upper()

@@ -184,7 +184,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
 
 
 def _find_discovery_violations(request: gateway_pb2.DiscoverTopicsRequest) -> Iterator[Violation]:
-    """What is wrong with a request for topics, beside names that are not registered."""
+    """Find what is wrong with a request for topics, beside names that are not registered."""
     if len(request.topics) > MAX_TOPICS:
         yield Violation("topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")
     if not 0 <= request.examples <= SAMPLED_RECORDS:
@@ -192,6 +192,6 @@ def _find_discovery_violations(request: gateway_pb2.DiscoverTopicsRequest) -> It
 
 
 def _find_message_violations(request: gateway_pb2.DiscoverTopicsRequest) -> Iterator[Violation]:
-    """Whether the message is one of the schema's that the request has."""
+    """Find out whether the message is one of the schema's that the request has."""
     if request.message and request.message not in request.schema.messages:
         yield Violation("message", f"is not there: the schema has no message {request.message}", "NOT_FOUND")
