@@ -129,9 +129,9 @@ def _production(page: Page) -> float:
     """Seconds from the empty form to a line of the chart."""
     begin = time.monotonic()
     page.goto(_url(page, STUDIO))
-    _write(page, dagger.SQL)
+    _write(page, dagger.SQL.replace("data_stream", dagger.TOPIC))
     page.get_by_placeholder("Name", exact=True).fill(NAME)
-    page.locator("summary", has_text="data_stream").click()
+    page.locator("summary", has_text=dagger.TOPIC).click()
     page.get_by_label("Begins with").select_option("all that is there")
     page.get_by_role("button", name="Review and create").click()
     page.get_by_role("button", name=f"Create {NAME}").click()
@@ -175,7 +175,7 @@ def _loads(chromium: Browser, key: str, path: str, there: str, runs: int) -> Ite
 def _findings(page: Page, runs: int) -> Iterator[float]:
     """Seconds from a key to the line below what is wrong."""
     page.goto(_url(page, STUDIO))
-    _write(page, "SELECT order_number FROM `data_stream`")
+    _write(page, f"SELECT order_number FROM `{dagger.TOPIC}`")
     wrong = page.locator(".cm-lintRange-error")
     for _ in range(runs):
         wrong.first.wait_for(state="detached")

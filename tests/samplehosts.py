@@ -32,10 +32,14 @@ class Host(host_pb2_grpc.HostServiceServicer):
         record: pb.SampledRecord = RECORD,
         *more: pb.SampledRecord,
         slow: bool = False,
+        fit: pb.MessageFit = FIT,
     ) -> None:
-        """`ids` are what the Kafkas of clusters say that they are; `slow`: it never comes to records."""
+        """`ids` are what the Kafkas of clusters say that they are; `slow`: it never comes to records;
+        `fit` is that of each topic.
+        """
         self._records, self._slow = [record, *more], slow
         self._ids = ids or {}
+        self._fit = fit
         self.asked: list[host_pb2.SampleHostStreamRequest] = []
         self.discovered: list[host_pb2.DiscoverHostTopicsRequest] = []
         self._answers = answers
@@ -61,7 +65,7 @@ class Host(host_pb2_grpc.HostServiceServicer):
     ) -> AsyncIterator[pb.DiscoverTopicsResponse]:
         self.discovered.append(request)
         yield pb.DiscoverTopicsResponse(topics_total=2)
-        topics = [pb.DiscoveredTopic(topic=name, fits=[FIT]) for name in ("bookings-1", "others")]
+        topics = [pb.DiscoveredTopic(topic=name, fits=[self._fit]) for name in ("bookings-1", "others")]
         yield pb.DiscoverTopicsResponse(topics=topics, topics_read=2, topics_total=2)
 
 

@@ -107,15 +107,20 @@ def serving_site(
     folder: Path,
     quarantine: Callable[[], MemoryQuarantine],
     change: Callable[[grpc.Channel], None] = lambda _: None,
+    *,
+    filled: bool = True,
 ) -> Iterator[str]:
-    """That portal with this quarantine, once its gateway was changed; its address."""
+    """That portal with this quarantine, once its gateway was changed; its address. Not `filled`: nothing is
+    registered.
+    """
     assert (STATIC / "index.html").exists(), "the pages are not built: make web"
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     with (
         served(Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db", quarantine=quarantine) as port,
         grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
-        fill(channel, folder)
+        if filled:
+            fill(channel, folder)
         change(channel)
         with portal(f"127.0.0.1:{port}", folder) as address:
             yield address

@@ -9,40 +9,8 @@ from pathlib import Path
 from playwright.sync_api import Route, expect
 from tests.portal.axe import violations
 from tests.portal.conftest import ROOT, Visit
-from tests.portal.portal_pages import STUDIOS
+from tests.portal.portal_pages import ELSEWHERE, SCREENS, STUDIOS
 
-SCREENS = [
-    ("/", "Daggers"),
-    ("/daggers/completed_bookings", "completed_bookings"),
-    ("/daggers/completed_bookings?tab=revisions", "completed_bookings"),
-    ("/daggers/completed_bookings?tab=quarantine", "completed_bookings"),
-    ("/daggers/completed_bookings?tab=alerts", "completed_bookings"),
-    ("/daggers/completed_bookings?tab=log", "completed_bookings"),
-    ("/daggers/completed_bookings?tab=query", "completed_bookings"),
-    ("/alerts", "Alerts"),
-    ("/audit", "Audit"),
-    ("/streams", "Streams"),
-    ("/schemas?message=examples.v1.Booking", "Schemas"),
-    ("/clusters", "Clusters"),
-    ("/teams", "Teams"),
-    ("/teams/pricing", "pricing"),
-    ("/sinks", "Sinks"),
-    ("/references", "Reference tables"),
-    ("/new/sink", "New sink"),
-    ("/new/schema", "New schema"),
-    ("/new/stream", "New stream"),
-    ("/new/cluster", "New cluster"),
-    ("/new/reference", "New reference table"),
-    ("/new/team", "New team"),
-    ("/teams/pricing/edit", "pricing"),
-    ("/streams/bookings", "bookings"),
-    ("/clusters/local", "local"),
-    ("/sinks/archive", "archive"),
-    ("/references/areas", "areas"),
-    ("/nothing", "Nothing here"),
-]
-ELSEWHERE = ["/archive", "/daggers/completed_bookings/map"]
-"""Judged with rows of their own, in test_portal_archive.py and test_portal_map.py."""
 Opened = Callable[..., Visit]
 
 

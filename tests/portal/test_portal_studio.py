@@ -101,7 +101,7 @@ def test_findings_are_gone_to_and_mended_by_keys(visit: Opened) -> None:
     one = visit()
     page = one.open(START, "New dagger")
     # What is no unit of the editor's stands before the error: its place is in characters.
-    query(page, "SELECT '😀' AS face, order_numbr FROM `data_stream`")
+    query(page, "SELECT '😀' AS face, order_numbr FROM `bookings`")
     expect(page.locator(".cm-lintRange-error").filter(has_text="order_numbr").first).to_have_text(
         "order_numbr"
     )
@@ -117,7 +117,7 @@ def test_columns_and_values_are_completed(visit: Opened) -> None:
     page = visit().open(START, "New dagger")
     completing(page)
     page.keyboard.press("Escape")
-    query(page, "SELECT * FROM `data_stream` WHERE status = 'COM")
+    query(page, "SELECT * FROM `bookings` WHERE status = 'COM")
     page.keyboard.press("Control+Space")
     page.get_by_role("option", name="COMPLETED").click()
 
@@ -128,7 +128,7 @@ def test_what_a_word_of_the_query_is_stands_beside_it(visit: Opened) -> None:
     one = visit()
     page = one.open(START, "New dagger")
     expect(page.get_by_text("rowtime", exact=True)).to_be_visible()
-    query(page, "SELECT\nS2Id\nFROM `data_stream`")
+    query(page, "SELECT\nS2Id\nFROM `bookings`")
     expect(page.get_by_text("Checking …")).to_have_count(0)
     page.locator(".cm-line").filter(has_text=re.compile("^S2Id$")).hover(position={"x": 20, "y": 8})
 
@@ -138,9 +138,9 @@ def test_what_a_word_of_the_query_is_stands_beside_it(visit: Opened) -> None:
 def test_a_draft_survives_a_reload_and_can_be_thrown_away(visit: Opened) -> None:
     one = visit()
     page = one.open(START, "New dagger")
-    query(page, "SELECT city_id FROM `data_stream`")
+    query(page, "SELECT city_id FROM `bookings`")
     page.reload()
-    expect(page.locator(".cm-content")).to_have_text("SELECT city_id FROM `data_stream`")
+    expect(page.locator(".cm-content")).to_have_text("SELECT city_id FROM `bookings`")
     page.get_by_role("button", name="Begin anew").click()
 
     expect(page.locator(".cm-content")).to_contain_text("count(1) AS records")
@@ -149,22 +149,22 @@ def test_a_draft_survives_a_reload_and_can_be_thrown_away(visit: Opened) -> None
 def test_a_draft_is_passed_on_by_its_address_and_takes_nobodys_place(visit: Opened) -> None:
     one, other = visit(), visit()
     page = one.open(START, "New dagger")
-    query(page, "SELECT city_id, 'ÄÖ😀' AS face FROM `data_stream`")
+    query(page, "SELECT city_id, 'ÄÖ😀' AS face FROM `bookings`")
     page.get_by_placeholder("Name", exact=True).fill("passed_on")
     page.get_by_role("button", name="Share").click()
     link = page.get_by_label("Whoever opens this has the query").input_value()
     asked: list[str] = []
     other.page.on("request", lambda request: asked.append(request.url))
     theirs = other.open(START, "New dagger")
-    query(theirs, "SELECT order_number FROM `data_stream`")
-    expect(theirs.locator(".cm-content")).to_have_text("SELECT order_number FROM `data_stream`")
+    query(theirs, "SELECT order_number FROM `bookings`")
+    expect(theirs.locator(".cm-content")).to_have_text("SELECT order_number FROM `bookings`")
     theirs = other.open(link.removeprefix(other.site), "New dagger")
     expect(theirs.get_by_text("This draft came with the address.")).to_be_visible()
     expect(theirs.get_by_placeholder("Name", exact=True)).to_have_value("passed_on")
-    expect(theirs.locator(".cm-content")).to_have_text("SELECT city_id, 'ÄÖ😀' AS face FROM `data_stream`")
+    expect(theirs.locator(".cm-content")).to_have_text("SELECT city_id, 'ÄÖ😀' AS face FROM `bookings`")
     theirs.get_by_role("button", name="Leave it").click()
 
-    expect(theirs.locator(".cm-content")).to_have_text("SELECT order_number FROM `data_stream`")
+    expect(theirs.locator(".cm-content")).to_have_text("SELECT order_number FROM `bookings`")
     assert not [url for url in asked if "draft=" in url and "#" not in url]
 
 

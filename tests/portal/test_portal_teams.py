@@ -162,7 +162,7 @@ def test_a_stream_that_is_closed_is_neither_sampled_nor_previewed(ada: Visit, en
     ada.refused = {403}
     before = enforced.end()
     page = ada.open("/new?message=examples.v1.Booking&streams=parcels&cluster=local", "New dagger")
-    query(page, "SELECT order_number FROM `data_stream`")
+    query(page, "SELECT order_number FROM `bookings`")
     page.keyboard.press("Control+Enter")
     refusal(page.get_by_role("region", name="Preview", exact=True).page, "parcels")
     page.get_by_placeholder("Name", exact=True).fill("of_parcels")

@@ -30,6 +30,8 @@ async def test_a_stream_is_described_by_the_columns_that_a_query_has(ready: Any)
     status = answer.columns[2]
     assert [(value.name, value.number) for value in status.enum_values] == [("UNKNOWN", 0), ("COMPLETED", 1)]
     assert (status.example, answer.truncated, answer.sequence > 0) == ("status = 'COMPLETED'", False, True)
+    assert answer.first_query.startswith("SELECT status AS tag_status,")
+    assert "FROM `bookings`" in answer.first_query
 
 
 async def test_a_field_is_described_with_what_its_proto_file_says_of_it(client: Any, samples: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import gateway_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 from tests.samplehosts import FIT, MISSING, RATE, RECORD, Host, serving
 
 from api_gateway.hosts import stream_samples
@@ -277,12 +277,43 @@ async def test_of_a_topic_with_sensitive_fields_no_record_is_shown(harness: Any,
     assert examples == {"bookings-1": "", "others": FIT.example}
 
 
+async def test_topics_of_messages_that_are_not_registered_are_looked_for(harness: Any, samples: Any) -> None:
+    host, schema = Host(), spec_pb2.Schema(files=samples.files())
+    request = pb.DiscoverTopicsRequest(cluster="local", schema=schema, message="shop.Booking", examples=5)
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await client.catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=samples.cluster()), timeout=20)
+        steps = [step async for step in client.catalog.DiscoverTopics(request, timeout=20)]
+        listed = await client.catalog.ListSchemas(pb.ListSchemasRequest(), timeout=20)
+
+    passed_on = host.discovered[0].request
+    assert (steps[-1].topics_read, list(listed.messages)) == (2, [])
+    assert (passed_on.examples, "shop.Booking" in passed_on.schema.messages) == (5, True)
+
+
+async def test_of_a_topic_with_sensitive_fields_no_earlier_record_is_shown(
+    harness: Any, samples: Any
+) -> None:
+    several = pb.MessageFit(message="shop.v1.Booking", example="{}", earlier_examples=["{}", "{}"])
+    sensitive = registering(samples)
+    sensitive.stream.sensitive.append("city")
+    async with serving(("a", Host(fit=several))) as log, harness.running(log) as client:
+        await samples.fill(client)
+        await client.catalog.RegisterStream(sensitive, timeout=20)
+        request = pb.DiscoverTopicsRequest(cluster="local", examples=3)
+        steps = [step async for step in client.catalog.DiscoverTopics(request, timeout=20)]
+
+    examples = {topic.topic: list(topic.fits[0].earlier_examples) for step in steps for topic in step.topics}
+    assert examples == {"bookings-1": [], "others": ["{}", "{}"]}
+
+
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
         ({"cluster": "nowhere"}, "NOT_FOUND"),
         ({"cluster": "local", "message": "shop.v1.Nothing"}, "NOT_FOUND"),
         ({"cluster": "local", "topics": ["t"] * 101}, "INVALID_FIELDS"),
+        ({"cluster": "local", "examples": 11}, "INVALID_FIELDS"),
+        ({"cluster": "local", "schema": {}}, "INVALID_FIELDS"),
     ],
 )
 async def test_what_cannot_be_looked_into_is_refused_before_a_host_is_asked(

@@ -73,6 +73,27 @@ def test_one_message_is_looked_for_and_it_is_said_how_badly_it_fits(kafka: str) 
     assert (found.fits[0].score < 0.5, found.fits[0].problem != "") == (True, True)
 
 
+def test_the_newest_records_are_shown_of_the_message_that_fits_best(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [
+        spec_pb2.Cluster(name=f"c{number}", spark_master="x" * 40).SerializeToString() for number in range(9)
+    ]
+    topic = written(kafka, [*values, b"\xff\xff"], partitions=1)
+    stream, files = resolved(kafka, topic)
+    stream.stream.message = "daggers.v1.Cluster"
+    kinds = messages(files, "daggers.v1.Cluster")
+
+    def names_of(examples: int) -> list[str]:
+        [found] = [topic for step in discover(stream, kinds, examples=examples) for topic in step.topics]
+        [fit] = found.fits
+        return [json.loads(text)["name"] for text in (fit.example, *fit.earlier_examples)]
+
+    assert (names_of(3), names_of(1)) == (["c8", "c7", "c6"], ["c8"])
+    monkeypatch.setattr(discovertopics, "MAX_JSON", 1)
+    assert names_of(3) == ["c8"]
+
+
 def test_without_names_all_topics_are_looked_into_but_the_platforms_and_kafkas_own(kafka: str) -> None:
     mine = written(kafka, [b"x"])
     written(kafka, [b"x"], prefix="daggers.found")

@@ -92,8 +92,13 @@ async def test_topics_are_looked_into_with_the_secrets_of_the_cluster_and_by_the
     async with host(tmp_path) as stub:
         secret, elsewhere = await asked(stub), await asked(stub, host="there")
         message, many = await asked(stub, message="m.M"), await asked(stub, topics=["t"] * 101)
+        file = {"name": "m.proto", "package": "m", "message_type": [{"name": "M"}]}
+        brought = await asked(stub, message="m.M", schema={"files": {"file": [file]}})
+        examples = await asked(stub, examples=11)
 
     assert (secret.reason, CANARY in f"{secret!r}") == ("SECRET_MISSING", False)
+    assert brought.reason == "SECRET_MISSING"  # the message need not be registered
+    assert [violation.field for violation in examples.violations] == ["request.examples"]
     assert (elsewhere.reason, message.reason) == ("WRONG_HOST", "UNKNOWN_MESSAGE")
     assert [violation.field for violation in many.violations] == ["request.topics"]
 

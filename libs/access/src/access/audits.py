@@ -65,6 +65,8 @@ def describe_request(request: Any) -> str:
     rest = type(request).FromString(request.SerializeToString())
     if has_spec:
         rest.ClearField("spec")
+    if "schema" in rest.DESCRIPTOR.fields_by_name and rest.HasField("schema"):
+        rest.schema.ClearField("files")  # descriptors, which nobody reads as JSON; its messages stay
     try:
         fields = json_format.MessageToDict(rest, preserving_proto_field_name=True)
     except (json_format.Error, ValueError, OverflowError):  # a time that JSON has no text for

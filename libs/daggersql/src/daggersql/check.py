@@ -112,18 +112,71 @@ def _report_errors(report: Report, tables: Sequence[Table]) -> Iterator[None]:
 def _answer(refused: QueryError, report: Report, tables: Sequence[Table]) -> tuple[str, Suggestion]:
     """Build the message about an unreadable text, and the repair that makes it a query, or the suggestion."""
     repair = _repair(refused, report.text, tables, replace(report.environment, references=None))
+    if repair is not None and repair.problem:
+        return repair.problem, repair
     return refused.problem, repair or refused.suggestion
 
 
 def _repair(
     refused: QueryError, sql: str, tables: Sequence[Table], environment: Environment
 ) -> Rewrite | None:
-    """Find the first repair that turns the text into a query without errors."""
-    for repair in refused.repairs if len(sql) <= MOST_REPAIRED else ():
-        start, end = repair.span
-        if _is_fine(sql[:start] + repair.text + sql[end:], tables, environment):
+    """Find the first repair that turns the text into a query without wrong; else, of those that
+    say what is wrong, the first that leads to a text that can be read, after up to two more of its kind.
+    """
+    if len(sql) > MOST_REPAIRED:
+        return None
+    for repair in refused.repairs:
+        if _is_fine(_apply(repair, sql), tables, environment):
             return repair
-    return None
+    telling = [repair for repair in refused.repairs if repair.problem]
+    return next(
+        (repair for repair in telling if _leads_on(repair, sql, tables, environment, repairs=2)), None
+    )
+
+
+def _apply(repair: Rewrite, sql: str) -> str:
+    start, end = repair.span
+    return sql[:start] + repair.text + sql[end:]
+
+
+def _leads_on(
+    repair: Rewrite, sql: str, tables: Sequence[Table], environment: Environment, *, repairs: int
+) -> bool:
+    """Tell whether a text can be read once it is repaired, after up to so many repairs that say what is
+    wrong, and nothing is wrong with the words beside this one. One that counts alone leaves nothing wrong.
+    """
+    repaired = _apply(repair, sql)
+    try:
+        parse(repaired, Report(repaired, environment))
+    except QueryError as refused:
+        return repairs > 0 and any(
+            _leads_on(further, repaired, tables, environment, repairs=repairs - 1)
+            for further in refused.repairs
+            if further.problem and (further.alone or not repair.alone)
+        )
+    except RecursionError:
+        return False
+    found = _find_errors(repaired, tables, environment)
+    if repair.alone:
+        return not found
+    begin = repair.span[0]
+    end = begin + len(repair.text)
+    behind = end + len(repaired[end:]) - len(repaired[end:].lstrip())
+    beside = Report(repaired, environment).place((begin, behind))
+    return not any(
+        (finding.line, finding.column) in (beside[:2], beside[2:])
+        or (finding.end_line, finding.end_column) == beside[:2]
+        for finding in found
+    )
+
+
+def _find_errors(sql: str, tables: Sequence[Table], environment: Environment) -> list[Finding]:
+    """Find what is wrong with a text that can be read."""
+    report = Report(sql, environment)
+    with _report_errors(report, tables):
+        query = QueryChecker(tables, report, original_sql).check(parse(sql, report))
+        check_outputs(query.outputs if query else (), report)
+    return [finding for finding in report.findings() if finding.severity is Severity.ERROR]
 
 
 def _is_fine(sql: str, tables: Sequence[Table], environment: Environment) -> bool:

@@ -28,6 +28,10 @@ class Rewrite:
     text: str
     words: str | None = None
     """Suggestion for a person, where it is not the text itself."""
+    problem: str = ""
+    """A sentence on the mistake, where this change mends it; empty: what is said of the place."""
+    alone: bool = False
+    """True: meant only where nothing else is wrong with the text."""
 
 
 Suggestion: TypeAlias = str | Rewrite | None

@@ -1,14 +1,15 @@
-"""Find topics and the messages that their records may be: `python -m runtime.discovertopics`.
+"""Find topics and the messages that their records may be: `python -m runtime.discovertopics --examples N`.
 
 Its standard input is a JobSpec: the Kafka of its first stream, the topics to sample (none: all) and the
 message to look for (none: all that the descriptors define). Frames on standard output:
 
-        S  DiscoverTopicsResponse   progress, and the next topics
+    S  DiscoverTopicsResponse   progress, and the next topics
     E  DaggerError              why there are no more
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,16 +28,16 @@ from google.protobuf import message, message_factory
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from daggerspec import topics as own
+from daggerspec.limits import SAMPLED_RECORDS
 from kafkaclient.tail import bounds
 from runtime import framed
 from runtime.clients import kafka
 from runtime.decode import fit
 from runtime.decode.decoder import find_message, message_pool
-from runtime.samplestream import READING, Newest, content, missing, newest_of, rate
+from runtime.samplestream import MAX_JSON, READING, Newest, content, missing, newest_of, rate
 
 PATIENCE_S: Final = 40.0
 MAX_TOPICS: Final = 500
-_SAMPLED: Final = 10
 _METADATA_S: Final = 5.0
 _Kinds: TypeAlias = Sequence[type[message.Message]]
 _Step: TypeAlias = gateway_pb2.DiscoverTopicsResponse
@@ -44,12 +45,15 @@ _Step: TypeAlias = gateway_pb2.DiscoverTopicsResponse
 
 def main() -> int:
     """Read and write frames; return 0."""
-    return framed.answer_job("topics", spec_pb2.JobSpec, _discover_topics)
+    parser = argparse.ArgumentParser(prog="python -m runtime.discovertopics")
+    parser.add_argument("--examples", type=int, default=1)
+    examples = parser.parse_args().examples
+    return framed.answer_job("topics", spec_pb2.JobSpec, partial(_discover_topics, examples=examples))
 
 
-def _discover_topics(job: spec_pb2.JobSpec) -> Iterator[_Step]:
+def _discover_topics(job: spec_pb2.JobSpec, examples: int) -> Iterator[_Step]:
     stream = job.streams[0]
-    return discover(stream, messages(job.descriptors, stream.stream.message))
+    return discover(stream, messages(job.descriptors, stream.stream.message), examples=examples)
 
 
 def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]:
@@ -70,11 +74,14 @@ def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]
 
 
 def discover(
-    stream: spec_pb2.ResolvedStream, kinds: _Kinds, now: Callable[[], float] = time.time
+    stream: spec_pb2.ResolvedStream,
+    kinds: _Kinds,
+    now: Callable[[], float] = time.time,
+    examples: int = 1,
 ) -> Iterator[_Step]:
     """Yield topics by name, with the progress. A requested message is also measured where it fits badly.
 
-    Raises: JobError.
+    examples: records that are shown of the message that fits best; one of others. Raises: JobError.
     """
     deadline = time.monotonic() + PATIENCE_S
     judge = partial(_fit, kind=kinds[0]) if stream.stream.message else partial(fit.best, kinds=kinds)
@@ -93,7 +100,11 @@ def discover(
                 yield _Step(cut=left, topics_read=number, topics_total=len(names))
                 return
             topic, values = _sample(consumer, name, sorted(there[name].partitions), now())
-            topic.fits.extend(_describe_fit(best, values) for best in (judge(values) if values else ()))
+            fits = judge(values) if values else []
+            topic.fits.extend(
+                _describe_fit(candidate, values, 1 if rank else examples)
+                for rank, candidate in enumerate(fits)
+            )
             if name in retentions:
                 topic.retention.FromMilliseconds(retentions[name])
             yield _Step(topics=[topic], topics_read=number + 1, topics_total=len(names))
@@ -113,7 +124,7 @@ def _sample(
         (name, partition): bounds(consumer, TopicPartition(name, partition)) for partition in partitions
     }
     recent = rate(consumer, offsets, now)
-    newest = Newest(_SAMPLED)
+    newest = Newest(SAMPLED_RECORDS)
     for _ in newest_of(consumer, offsets, newest, begun):
         pass
     values = [value for record in newest.records() if (value := record.value())]
@@ -131,10 +142,21 @@ def _fit(values: Sequence[bytes], kind: type[message.Message]) -> list[fit.Fit]:
     return [fit.fit(values, kind)]
 
 
-def _describe_fit(fits: fit.Fit, values: Sequence[bytes]) -> gateway_pb2.MessageFit:
-    texts = (content(value, fits.kind)[0] for value in values)
-    example = next(filter(None, texts), "")
-    return gateway_pb2.MessageFit(message=fits.name, score=fits.score, example=example, problem=fits.problem)
+def _describe_fit(fits: fit.Fit, values: Sequence[bytes], most: int) -> gateway_pb2.MessageFit:
+    """Build a fit with its newest records, `most` at most, together no longer than one record may be."""
+    texts, room = list[str](), MAX_JSON
+    for text in filter(None, (content(value, fits.kind)[0] for value in values)):
+        room -= len(text)
+        if len(texts) == most or (texts and room < 0):
+            break
+        texts.append(text)
+    return gateway_pb2.MessageFit(
+        message=fits.name,
+        score=fits.score,
+        example=texts[0] if texts else "",
+        earlier_examples=texts[1:],
+        problem=fits.problem,
+    )
 
 
 def _retentions(address: spec_pb2.KafkaAddress, names: Sequence[str]) -> dict[str, int]:

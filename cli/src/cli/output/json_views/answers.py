@@ -151,7 +151,7 @@ _CONVERSION = Conversion(
         "DaggerError": Layout("domain reason detail retryable"),
         "DescribeArchiveResponse": Layout("sink path files bytes first_hour last_hour last_write more"),
         "DescribeStreamResponse": Layout(
-            "stream! columns truncated sequence partitions records_per_second topics_unchecked?"
+            "stream! columns truncated sequence partitions records_per_second topics_unchecked? first_query?"
         ),
         "Destination": Layout("name team"),
         "DestinationConflict": Layout("dagger team destination owned!"),

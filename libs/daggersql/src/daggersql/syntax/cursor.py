@@ -105,6 +105,26 @@ def more_names(names: Sequence[tree.Identifier], columns: Sequence[str], words: 
     return Rewrite((end, end), "".join(f", {quote_path(name)}" for name in columns[len(names) :]), words)
 
 
+def _ends_value(token: Token) -> bool:
+    """Tell whether an element of a list may end with a token."""
+    if token.kind is TokenKind.WORD:
+        return token.text.upper() not in KEYWORDS - {"END", "NULL", "TRUE", "FALSE"}
+    if token.kind is TokenKind.SYMBOL:
+        return token.text in (")", "]", "*")
+    return bool(token)
+
+
+def _begins_value(token: Token) -> bool:
+    """Tell whether an element of a list may begin with a token."""
+    if token.kind is TokenKind.WORD:
+        return token.text.upper() not in RESERVED
+    return bool(token) and token.kind is not TokenKind.SYMBOL
+
+
+def _quote(token: Token) -> str:
+    return f"{token.text[:40]!r}"
+
+
 SUBQUERY_DEPTH = 5
 """A sub-query counts as so many levels of nesting: it costs that much more to follow."""
 
@@ -251,7 +271,7 @@ class Cursor:
             span = (self._prev.start, self._curr.end + 1)
             equal = "Values are compared by a single ="
             raise QueryError("SYNTAX_ERROR", span, equal, "=", repairs=[Rewrite(span, "=")])
-        repairs = self._repairs(suggestion)
+        repairs = [*self._repairs(suggestion), *self._repair_list(), *self._repair_reserved_word()]
         if not suggestion and self._prev.kind is TokenKind.WORD:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
             suggestion = near if near != self._prev.text.upper() else None
@@ -275,6 +295,45 @@ class Cursor:
             end = self._prev.end + 1 if self._prev else 0
             repairs.append(Rewrite((end, end), f" {missing}" if missing.isalpha() else missing, missing))
         return repairs
+
+    def _repair_list(self) -> list[Rewrite]:
+        """Put a comma between what stands here and what is before it, or one word earlier: `a count(1)`."""
+        repairs, word = [], self._last_opening()
+        if word not in ("SELECT", "BY", "("):
+            return []
+        for before, token in ((self._prev, self._curr), (self._before_previous(), self._prev)):
+            if _ends_value(before) and _begins_value(token):
+                end, problem = before.end + 1, f"A comma is missing before {_quote(token)}."
+                repairs.append(Rewrite((end, end), ",", "a comma", problem, alone=word == "("))
+        return repairs
+
+    def _repair_reserved_word(self) -> list[Rewrite]:
+        """Put backticks around a word that the language reserves: a column may be called so."""
+        token = self._curr
+        if token.kind is not TokenKind.WORD or token.text.upper() not in KEYWORDS:
+            return []
+        problem = f"{token.text} is a word of the language: as a name it stands in backticks."
+        # A clause's word in backticks is nearly always a text that can be read, and seldom what is meant.
+        clause = token.text.upper() in CLAUSES
+        return [Rewrite((token.start, token.end + 1), f"`{token.text}`", problem=problem, alone=clause)]
+
+    def _last_opening(self) -> str:
+        """Find what the place is in: the word of a clause, BY, or "(" for an open bracket; else nothing."""
+        closed = 0
+        for token in reversed(self._tokens[: max(self._index, 0)]):
+            word = token.text.upper()
+            if token.text in (")", "]"):
+                closed += 1
+            elif token.text in ("(", "["):
+                if not closed:
+                    return "("
+                closed -= 1
+            elif not closed and token.kind is TokenKind.WORD and (word in CLAUSES or word == "BY"):
+                return word
+        return ""
+
+    def _before_previous(self) -> Token:
+        return self._tokens[self._index - 2] if self._index > 1 else NO_TOKEN
 
     def _refuse(self, code: str, message: str, suggestion: str | None = None) -> NoReturn:
         """Raises: QueryError, at the next token."""

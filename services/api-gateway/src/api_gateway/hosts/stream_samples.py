@@ -98,6 +98,7 @@ class Samples:
         if any(stream.sensitive for stream in having):
             for fit in topic.fits:
                 fit.ClearField("example")
+                fit.ClearField("earlier_examples")
 
     async def topics(
         self,

@@ -144,10 +144,18 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
         """Yield topics of one cluster's Kafka, with the messages that their records may be."""
         lists.entry(self._fleet, "cluster", request.cluster)
-        if request.message:
+        if request.message and not request.HasField("schema"):
             lists.entry(self._fleet, "message", request.message)
-        if len(request.topics) > MAX_TOPICS:
-            raise invalid([Violation("topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")])
+        wrong = list(_find_discovery_violations(request))
+        if request.HasField("schema"):
+            try:
+                request.schema.CopyFrom(schemas.prune(request.schema.files))
+            except schemas.Unusable as error:
+                wrong += error.violations
+            else:
+                wrong += _find_message_violations(request)
+        if wrong:
+            raise invalid(wrong)
         async with aclosing(self._samples.discover(request, context)) as steps:
             async for step in steps:
                 yield step
@@ -173,3 +181,17 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         return gateway_pb2.GetReferenceResponse(
             reference=entry.value, version=entry.version, sequence=sequence
         )
+
+
+def _find_discovery_violations(request: gateway_pb2.DiscoverTopicsRequest) -> Iterator[Violation]:
+    """Find what is wrong with a request for topics, beside names that are not registered."""
+    if len(request.topics) > MAX_TOPICS:
+        yield Violation("topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")
+    if not 0 <= request.examples <= SAMPLED_RECORDS:
+        yield Violation("examples", f"must be 0 to {SAMPLED_RECORDS}", "OUT_OF_RANGE")
+
+
+def _find_message_violations(request: gateway_pb2.DiscoverTopicsRequest) -> Iterator[Violation]:
+    """Find out whether the message is one of the schema's that the request has."""
+    if request.message and request.message not in request.schema.messages:
+        yield Violation("message", f"is not there: the schema has no message {request.message}", "NOT_FOUND")

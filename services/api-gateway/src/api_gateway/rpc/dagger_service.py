@@ -253,7 +253,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         if not validation.violations:
             wrong += request_fields.event_size("spec", event.ByteSize())
         answer = validate_response.build_response(validation, wrong)
-        await self._parts.samples.look(spec, answer, context)
+        if not request.without_topics:
+            await self._parts.samples.look(spec, answer, context)
         return answer
 
     async def WatchEvents(  # noqa: N802 - gRPC's name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import grpc
 from daggers.v1 import gateway_pb2, spec_pb2
 
@@ -10,6 +12,7 @@ from chassis.errors import ApiError
 from daggerspec.catalogue import Unresolved
 from daggersql import Table
 from daggersql.described import columns
+from daggersql.templates import write_templates
 from fleet import Fleet
 from fleet.fold.answers import about
 from fleet.fold.resolve import Registered
@@ -28,7 +31,13 @@ def describe_stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeSt
         raise ApiError(code, error.reason, error.detail, metadata) from error
     described, truncated = columns(table)
     comment_of = comments.by_field(fleet.messages[of.message].value.files.file)
-    answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
+    templates = write_templates(re.sub(r"\W", "_", of.name), described, of.sensitive)
+    answer = gateway_pb2.DescribeStreamResponse(
+        stream=of,
+        truncated=truncated,
+        first_query=templates[0].sql,
+        templates=[gateway_pb2.QueryTemplate(title=one.title, sql=one.sql) for one in templates],
+    )
     for field_ in described:
         column = answer.columns.add(
             path=field_.path,

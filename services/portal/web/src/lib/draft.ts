@@ -43,13 +43,16 @@ export const begun = (team: string, cluster: string): DaggerSpec =>
 
 /** The name of a stream's table in the query: an empty one is filled in by the gateway. */
 export const tableOf = (input: StreamInput): string => input.table || TABLE;
+/** How a stream is called in a query: as it is, with _ for what no name of a table has. */
+export const ownTable = (stream: string): string => stream.replace(/\W/g, "_");
 
-/** With a stream, or without it; another table is named after its stream. One alone is forwarded. */
+/** With a stream, or without it; its table is named after it. One alone is forwarded. */
 export function choose(spec: DaggerSpec, stream: string, on: boolean): DaggerSpec {
   const others = spec.streams.filter((each) => each.stream !== stream);
   if (!on) return { ...spec, streams: others };
   const taken = new Set(others.map(tableOf));
-  const table = taken.has(TABLE) ? stream.replace(/\W/g, "_") : TABLE;
+  let table = ownTable(stream);
+  for (let number = 2; taken.has(table); number++) table = `${ownTable(stream)}_${number}`;
   const input = create(StreamInputSchema, { stream, table });
   return { ...spec, streams: spec.forward ? [input] : [...others, input] };
 }
@@ -82,6 +85,22 @@ export const starter = (table: string): string =>
 FROM \`${table}\`
 GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND)
 `;
+
+/** With the query that its one stream begins with, in place of one that nobody has changed; null where somebody has. */
+export function withFirstQuery(spec: DaggerSpec, stream: string, query: string): DaggerSpec | null {
+  const [input, ...more] = spec.streams;
+  const untouched = input && !more.length && !spec.forward && spec.sql === starter(tableOf(input));
+  return untouched && query && input.stream === stream && tableOf(input) === ownTable(stream)
+    ? { ...spec, sql: query }
+    : null;
+}
+
+/** With a query of its first stream, as the gateway writes it, by the name that the table has here. */
+export function withTemplate(spec: DaggerSpec, sql: string): DaggerSpec {
+  const { stream } = spec.streams[0]!;
+  const table = tableOf(spec.streams[0]!);
+  return renamed({ ...withInput(spec, 0, { table: ownTable(stream) }), sql }, 0, table);
+}
 
 /** With the sink at a place another; without it, when there is none. */
 export function withSink(spec: DaggerSpec, at: number, sink: Sink | null): DaggerSpec {

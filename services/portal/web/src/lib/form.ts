@@ -23,7 +23,7 @@ export const findings = (error: unknown): Finding[] =>
     .findDetails(FindingsSchema)
     .flatMap((each) => each.findings);
 
-const MEANT = /: did you mean [^?]+\?$/;
+const MEANT = /(: | )?did you mean [^?]+\?$/i;
 /** What was found, in one sentence that ends once: what to write instead stands beside it. */
 export const statement = (finding: Finding): string =>
   ended(forPages(finding.suggestion ? finding.message.replace(MEANT, "") : finding.message));

@@ -3,7 +3,39 @@ import { type Finding, Severity } from "../gen/daggers/v1/findings_pb.ts";
 import { statement } from "./form.ts";
 import { offset } from "./places.ts";
 
-export const grave = (finding: Finding): boolean => finding.severity !== Severity.WARNING;
+/** Whether nothing was written there yet: that is still to do, and no mistake. */
+export const needed = (finding: Finding): boolean =>
+  finding.severity !== Severity.WARNING && finding.code === "REQUIRED";
+/** Whether it is a mistake. */
+export const grave = (finding: Finding): boolean => finding.severity !== Severity.WARNING && !needed(finding);
+
+/** Codes of what is known from records alone: which topics there are, and what their records are. */
+const OF_TOPICS = new Set(["TOPIC_MISSING", "MESSAGE_MISMATCH", "RECORDS_MISMATCH", "FIELDS_UNKNOWN"]);
+export const ofTopics = (finding: Finding): boolean => OF_TOPICS.has(finding.code);
+
+const FIELDS: Record<string, string> = {
+  name: "The name",
+  "spec.sql": "The query",
+  "spec.streams": "Streams",
+  "spec.sinks": "Sinks",
+  "spec.cluster": "The cluster",
+  "spec.team": "The team",
+};
+/** One sentence; what may be meant is a button, or else `meant` says it. */
+export function sentence(finding: Finding): string {
+  const about = finding.line > 0 ? "" : `${FIELDS[finding.field] ?? finding.field} `;
+  const text = `${about}${statement(finding)}`.trim();
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+/** What may be meant, where no edit writes it; empty where one does. */
+export const meant = (finding: Finding): string =>
+  finding.suggestion && !finding.edit ? `Did you mean ${finding.suggestion}?` : "";
+/** What the button says that makes the edit of a finding; empty without one. */
+export function mending(finding: Finding): string {
+  if (!finding.edit) return "";
+  const text = finding.suggestion || finding.edit.text;
+  return text.trim() ? `Write ${text.trim()}` : "Take it out";
+}
 
 export interface Change {
   from: number;
@@ -31,11 +63,11 @@ export function diagnostics(text: string, findings: Finding[]): Diagnostic[] {
         to: Math.max(from, offset(text, each.endLine, each.endColumn)),
         severity: grave(each) ? "error" : "warning",
         source: each.code,
-        message: statement(each),
+        message: sentence(each),
         actions: edit
           ? [
               {
-                name: `Write ${each.suggestion || edit.insert}`,
+                name: mending(each),
                 apply: (view) => {
                   // Who has typed since gets a new one at once; this one's place is another text's.
                   if (view.state.doc.toString() === text) view.dispatch({ changes: edit });
@@ -47,11 +79,18 @@ export function diagnostics(text: string, findings: Finding[]): Diagnostic[] {
     });
 }
 
-/** "No errors", "1 error, 2 warnings". */
+/** "Ready to run", "1 error, 2 warnings", "2 things still to say". */
 export function summary(findings: Finding[]): string {
   const errors = findings.filter(grave).length;
   const told = (many: number, what: string): string => `${many} ${what}${many === 1 ? "" : "s"}`;
-  const warnings = findings.length - errors;
+  const open = findings.filter(needed).length;
+  const warnings = findings.length - errors - open;
   if (!findings.length) return "Ready to run";
-  return [errors && told(errors, "error"), warnings && told(warnings, "warning")].filter(Boolean).join(", ");
+  return [
+    errors && told(errors, "error"),
+    open && `${told(open, "thing")} still to say`,
+    warnings && told(warnings, "warning"),
+  ]
+    .filter(Boolean)
+    .join(", ");
 }

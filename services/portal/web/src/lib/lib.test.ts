@@ -4,6 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { VitalsSchema } from "../gen/daggers/v1/vitals_pb.ts";
 import { DaggerSchema, Phase } from "../gen/daggers/v1/dagger_pb.ts";
+import { OutputColumn_Role as Role, OutputColumnSchema } from "../gen/daggers/v1/findings_pb.ts";
 import { type Row, RowSchema } from "../gen/daggers/v1/output_pb.ts";
 import { lines } from "./diff.ts";
 import { bytes, count, formats, since } from "./format.ts";
@@ -12,7 +13,7 @@ import { byUrgency, matches, trouble } from "./phase.ts";
 import { offset } from "./places.ts";
 import { pause, problem } from "./problem.ts";
 import { flux } from "./flux.ts";
-import { merged, overlaid, series, table } from "./rows.ts";
+import { inOrder, merged, overlaid, series, table } from "./rows.ts";
 import { corners, noted } from "./spark.ts";
 
 const row = (second: number, city: string, orders: bigint): Row =>
@@ -173,5 +174,31 @@ describe("a sparkline", () => {
   it("goes from left to right, the largest at the top", () => {
     expect(corners([0, 4, 2], 80, 20)).toBe("0.0,20.0 40.0,0.0 80.0,10.0");
     expect([corners([3], 80, 20), corners([0, 0], 80, 20)]).toEqual(["", "0.0,20.0 80.0,20.0"]);
+  });
+});
+
+describe("a table of a query", () => {
+  const row = create(RowSchema, {
+    time: timestampFromMs(60_000),
+    tags: { city: "1", tag_area: "n" },
+    fields: [
+      { name: "fare", value: { case: "number", value: 2.5 } },
+      { name: "orders", value: { case: "integer", value: 3n } },
+    ],
+  });
+  const output = (name: string, role: Role, key = name) => create(OutputColumnSchema, { name, role, key });
+  it("has its columns as SELECT names them", () => {
+    const outputs = [
+      output("orders", Role.FIELD),
+      output("tag_area", Role.TAG),
+      output("window_timestamp", Role.TIME),
+      output("label_city", Role.TAG, "city"),
+    ];
+    const shown = inOrder(table([row]), outputs);
+    expect(shown.columns.map((each) => each.name)).toEqual(["orders", "tag_area", "time", "city", "fare"]);
+    expect(shown.rows).toEqual([[3n, "n", 60_000, "1", 2.5]]);
+  });
+  it("stays as it is where nobody says what SELECT names", () => {
+    expect(inOrder(table([row]), [])).toEqual(table([row]));
   });
 });

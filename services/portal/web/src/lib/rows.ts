@@ -1,4 +1,5 @@
 import type { Row, RowField } from "../gen/daggers/v1/output_pb.ts";
+import { type OutputColumn, OutputColumn_Role as Role } from "../gen/daggers/v1/findings_pb.ts";
 import { ms } from "./format.ts";
 
 export type Cell = string | number | bigint | boolean | null;
@@ -47,6 +48,23 @@ export function table(rows: Row[]): Table {
     return cells;
   });
   return { columns, rows: made };
+}
+
+/** A table with its columns in the order of SELECT; what SELECT does not name comes last, as it was. */
+export function inOrder(table: Table, outputs: OutputColumn[]): Table {
+  const is = (output: OutputColumn, { name, kind }: Column): boolean =>
+    output.role === Role.TIME
+      ? kind === "time"
+      : (kind === "tag") === (output.role === Role.TAG) && (output.key || output.name) === name;
+  const rank = (at: number): number => {
+    const found = outputs.findIndex((each) => is(each, table.columns[at]!));
+    return found < 0 ? outputs.length : found;
+  };
+  const order = table.columns.map((_, at) => at).sort((one, other) => rank(one) - rank(other));
+  return {
+    columns: order.map((at) => table.columns[at]!),
+    rows: table.rows.map((row) => order.map((at) => row[at]!)),
+  };
 }
 
 export interface Series {

@@ -12,7 +12,7 @@ import {
 import { SinkSchema, StreamSchema } from "../gen/daggers/v1/spec_pb.ts";
 import { options, values } from "./completion.ts";
 import * as drafts from "./draft.ts";
-import { change, diagnostics, summary } from "./judged.ts";
+import { change, diagnostics, grave, meant, mending, needed, sentence, summary } from "./judged.ts";
 import { counts, doing, empty, remarks } from "./preview.ts";
 
 const spec = drafts.begun("pricing", "local");
@@ -21,9 +21,11 @@ const known = ["bookings", "driver-pings"].map((name) =>
 );
 
 describe("a draft", () => {
-  it("names the table of a second stream after it", () => {
+  it("names a table after its stream, and no two the same", () => {
     const both = drafts.choose(drafts.choose(spec, "bookings", true), "driver-pings", true);
-    expect(both.streams.map(drafts.tableOf)).toEqual(["data_stream", "driver_pings"]);
+    expect(both.streams.map(drafts.tableOf)).toEqual(["bookings", "driver_pings"]);
+    const like = drafts.choose(both, "driver_pings", true);
+    expect(like.streams.map(drafts.tableOf)).toEqual(["bookings", "driver_pings", "driver_pings_2"]);
     expect(drafts.choose(both, "bookings", false).streams.map((each) => each.stream)).toEqual([
       "driver-pings",
     ]);
@@ -38,9 +40,9 @@ describe("a draft", () => {
   });
   it("renames a table in its query, and in no text or comment", () => {
     const before = drafts.choose(spec, "bookings", true);
-    const sql = "SELECT 'data_stream', data_stream.a, my_data_stream FROM `data_stream` -- data_stream";
+    const sql = "SELECT 'bookings', bookings.a, my_bookings FROM `bookings` -- bookings";
     expect(drafts.renamed({ ...before, sql }, 0, "b").sql).toBe(
-      "SELECT 'data_stream', b.a, my_data_stream FROM `b` -- data_stream",
+      "SELECT 'bookings', b.a, my_bookings FROM `b` -- bookings",
     );
   });
   it("is what its address says, without streams that are not there", () => {
@@ -52,7 +54,19 @@ describe("a draft", () => {
       streams: "bookings",
       cluster: "far",
     });
-    expect(draft.spec.sql).toContain("FROM `data_stream`");
+    expect(draft.spec.sql).toContain("FROM `bookings`");
+  });
+  it("takes the first query of its stream where nobody has changed what it begins with", () => {
+    const begun = drafts.choose(spec, "driver-pings", true);
+    const untouched = { ...begun, sql: drafts.starter("driver_pings") };
+    expect(drafts.withFirstQuery(untouched, "driver-pings", "SELECT 2")?.sql).toBe("SELECT 2");
+    expect(drafts.withFirstQuery({ ...begun, sql: "SELECT 1" }, "driver-pings", "SELECT 2")).toBeNull();
+    expect(drafts.withFirstQuery(drafts.forwarding(untouched, true), "driver-pings", "SELECT 2")).toBeNull();
+    expect(drafts.withFirstQuery(drafts.renamed(untouched, 0, "b"), "driver-pings", "SELECT 2")).toBeNull();
+    expect(drafts.withFirstQuery(untouched, "bookings", "SELECT 2")).toBeNull();
+    expect(drafts.withTemplate(drafts.renamed(begun, 0, "b"), "SELECT 1 FROM `driver_pings`").sql).toBe(
+      "SELECT 1 FROM `b`",
+    );
   });
   it("stays in the browser, whole, until it is dropped", () => {
     const held = new Map<string, string>();
@@ -146,6 +160,30 @@ describe("findings", () => {
     const warning = create(FindingSchema, { severity: Severity.WARNING });
     expect(summary([])).toBe("Ready to run");
     expect(summary([finding, warning, warning])).toBe("1 error, 2 warnings");
+  });
+  it("of what nobody has written yet are no errors", () => {
+    const open = create(FindingSchema, { code: "REQUIRED", severity: Severity.ERROR, field: "spec.streams" });
+    expect([needed(open), grave(open), needed(finding), grave(finding)]).toEqual([true, false, false, true]);
+    expect(summary([open, open])).toBe("2 things still to say");
+  });
+  it("are one sentence, and what is meant is said once", () => {
+    const said = { ...finding, message: "bookings has no column citi_id: did you mean city_id?" };
+    expect([sentence(said), meant(said), mending(said)]).toEqual([
+      "Bookings has no column citi_id.",
+      "",
+      "Write city_id",
+    ]);
+    const elsewhere = create(FindingSchema, {
+      field: "spec.cluster",
+      message: "locl is not registered: did you mean local?",
+      suggestion: "local",
+    });
+    expect([sentence(elsewhere), meant(elsewhere), mending(elsewhere)]).toEqual([
+      "The cluster locl is not registered.",
+      "Did you mean local?",
+      "",
+    ]);
+    expect(mending({ ...finding, suggestion: "", edit: { ...finding.edit!, text: "" } })).toBe("Take it out");
   });
 });
 

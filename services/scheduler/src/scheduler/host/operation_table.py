@@ -15,7 +15,7 @@ from daggers.v1 import host_pb2, spec_pb2
 
 from daggerspec import fields
 from daggerspec.defaults import SINKS_TESTED
-from daggerspec.limits import MAX_SAMPLED_RECORDS, MAX_TOPICS
+from daggerspec.limits import MAX_SAMPLED_RECORDS, MAX_TOPICS, SAMPLED_RECORDS
 from daggerspec.violation import Violation
 from scheduler.host import jobs
 from scheduler.host.operations import HostKnowledge, HostOperation, Limit, ProcessInput
@@ -39,15 +39,21 @@ def _find_sample_violations(request: host_pb2.SampleHostStreamRequest) -> Iterat
 def _prepare_discovery(request: host_pb2.DiscoverHostTopicsRequest, host: HostKnowledge) -> ProcessInput:
     inner = request.request
     stream = spec_pb2.Stream(cluster=inner.cluster, topics=inner.topics, message=inner.message)
-    # Without a message the records are compared with all registered ones.
-    messages = [inner.message] if inner.message else sorted(host.fleet.messages)
-    job = jobs.build_stream_job(host.fleet, stream, messages)
-    return ProcessInput(job, [job])
+    if inner.HasField("schema"):
+        job = jobs.build_stream_job(host.fleet, stream, [])
+        job.descriptors.CopyFrom(inner.schema.files)
+    else:
+        # Without a message the records are compared with all registered ones.
+        messages = [inner.message] if inner.message else sorted(host.fleet.messages)
+        job = jobs.build_stream_job(host.fleet, stream, messages)
+    return ProcessInput(job, [job], [f"--examples={inner.examples or 1}"])
 
 
 def _find_discovery_violations(request: host_pb2.DiscoverHostTopicsRequest) -> Iterator[Violation]:
     if len(request.request.topics) > MAX_TOPICS:
         yield Violation("request.topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")
+    if not 0 <= request.request.examples <= SAMPLED_RECORDS:
+        yield Violation("request.examples", f"must be 0 to {SAMPLED_RECORDS}", "OUT_OF_RANGE")
 
 
 def _prepare_sink_test(request: host_pb2.TestHostSinkRequest, host: HostKnowledge) -> ProcessInput:
