@@ -1,0 +1,186 @@
+"""What does not answer is said once, in one sentence, since when; and pages go on by themselves."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import grpc
+import pytest
+import structlog
+from daggers.v1 import dagger_pb2, dagger_service_pb2
+from playwright.sync_api import Browser, Route, expect
+from tests.gateways import served
+from tests.portal.answers import answer_once
+from tests.portal.conftest import Visit, fill, portal, visiting
+from tests.proxy import Proxy
+
+from chassis.endpoint import Endpoint
+
+Opened = Callable[..., Visit]
+SINCE = re.compile(r"since .*\d\d:\d\d:\d\d UTC")
+
+
+@dataclass
+class Gateway:
+    """A gateway behind a proxy that can be cut, which looks to a portal as if it were stopped."""
+
+    proxy: Proxy
+    deaf: str = ""
+    """What it says that it does not hear from."""
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """While it does not answer."""
+        self.proxy.cut()
+        try:
+            yield
+        finally:
+            self.proxy.open()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, str]]:
+    """A gateway that knows what the pages show, and the address of a portal in front of it."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    folder = tmp_path_factory.mktemp("truth")
+    deaf: list[Gateway] = []
+    away = lambda: deaf[0].deaf if deaf else ""  # noqa: E731 - told by the test, once there is one
+    database = f"sqlite:///{folder}/gateway.db"
+    with (
+        served(Endpoint("127.0.0.1:0"), database, away=away) as port,
+        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+        Proxy(port) as proxy,
+        portal(f"127.0.0.1:{proxy.port}", folder) as address,
+    ):
+        fill(channel, folder)
+        deaf.append(Gateway(proxy))
+        yield deaf[0], address
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def gateway(world: tuple[Gateway, str]) -> Gateway:
+    """The gateway."""
+    return world[0]
+
+
+@pytest.fixture
+def site(world: tuple[Gateway, str]) -> str:
+    """Where the portal is."""
+    return world[1]
+
+
+@pytest.fixture
+def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
+    """As everywhere."""
+    yield from visiting(chromium, site)
+
+
+@pytest.mark.parametrize(
+    ("path", "heading"),
+    [
+        ("/daggers/completed_bookings", "completed_bookings"),
+        ("/", "Daggers"),
+        ("/alerts", "Alerts"),
+        ("/teams/pricing", "pricing"),
+        ("/clusters", "Clusters"),
+    ],
+)
+def test_a_gateway_that_is_away_is_said_once_and_the_page_goes_on_when_it_is_back(
+    visit: Opened, gateway: Gateway, path: str, heading: str
+) -> None:
+    one = visit()
+    one.refused = {503}
+    page = one.open(path, heading)
+    expect(page.get_by_text("Reading", exact=False)).to_have_count(0)
+    outage = page.locator(".outage")
+    with gateway.away():
+        expect(outage).to_contain_text("The gateway has not answered")
+        expect(outage).to_contain_text(SINCE)
+        # What a part of the page failed for before is told until it fails for this.
+        expect(page.get_by_role("alert")).to_have_count(1)
+        assert "addresses" not in page.content()
+
+    expect(outage).to_have_count(0)
+
+
+def test_a_page_that_is_opened_while_the_gateway_is_away_begins_when_it_is_back(
+    visit: Opened, gateway: Gateway
+) -> None:
+    one = visit()
+    one.refused = {503}
+    with gateway.away():
+        one.page.goto(f"{one.site}/streams")
+        expect(one.page.get_by_role("alert")).to_contain_text("The gateway does not answer")
+        expect(one.page.get_by_role("alert")).to_have_count(1)
+
+    expect(one.page.get_by_role("row").filter(has_text="booking-log")).to_be_visible()
+    expect(one.page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_kafka_that_is_away_is_said_once_with_since_when(visit: Opened, gateway: Gateway) -> None:
+    one = visit()
+    page = one.open("/clusters", "Clusters")
+    expect(page.get_by_role("row").filter(has_text="local[2]")).to_be_visible()
+    gateway.deaf = "the Kafka of the log does not answer"
+    try:
+        outage = page.get_by_role("alert")
+        expect(outage).to_contain_text("The Kafka of the log does not answer since")
+        expect(outage).to_have_count(1)
+        expect(outage).to_contain_text("what is shown is of then")
+    finally:
+        gateway.deaf = ""
+
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_session_that_has_ended_is_said_once(visit: Opened) -> None:
+    one = visit()
+    one.refused = {401}
+    page = one.open("/clusters", "Clusters")
+
+    def refuse(route: Route) -> None:
+        told = '{"code": "unauthenticated", "message": "The session has ended: log in again."}'
+        route.fulfill(status=401, body=told, content_type="application/json")
+
+    page.route(re.compile("/api/"), refuse)
+    expect(page.get_by_role("alert")).to_contain_text("Your session has ended")
+    expect(page.get_by_role("button", name="Log in")).to_have_count(1)
+    page.unroute(re.compile("/api/"))
+
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_numbers_that_stand_still_are_greyed_with_their_age(visit: Opened) -> None:
+    one = visit()
+    heard = time.time() - 720
+
+    def got(route: Route) -> None:
+        shown = dagger_service_pb2.GetDaggerResponse.FromString(route.fetch().body())
+        shown.dagger.phase = dagger_pb2.RUNNING
+        shown.dagger.vitals.dagger = shown.dagger.name
+        shown.dagger.vitals.lag = 1_204
+        shown.dagger.vitals.heard_time.FromSeconds(int(heard))
+        shown.dagger.vitals.watermark.FromSeconds(int(heard) - 12)
+        answer_once(route, shown)
+
+    one.page.route(re.compile("DaggerService/GetDagger"), got)
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    facts = page.locator(".facts")
+    expect(facts).to_contain_text("1,204")
+    expect(facts).to_contain_text("records, 12 s")
+    expect(facts).to_have_class(re.compile("still"))
+    expect(
+        page.get_by_text(re.compile(r"These numbers stand still: as of .* UTC, 12 min ago\."))
+    ).to_be_visible()
+    expect(page.locator("header .pill")).to_have_class(re.compile("idle"))
+    muted = page.locator("header .muted").first.evaluate("each => getComputedStyle(each).color")
+    assert facts.locator("b").first.evaluate("each => getComputedStyle(each).color") == muted
+    heard = time.time()
+
+    expect(facts).not_to_have_class(re.compile("still"))
+    expect(page.locator("header .pill")).to_have_class(re.compile("good"))
