@@ -1,6 +1,6 @@
 """The client of the gateway: what the command, the portal, bots and tests use. It prints nothing."""
 
-from daggerclient.client import PATIENCE_S, Client, Written
+from daggerclient.client import PATIENCE_S, AcceptedRequest, Client
 from daggerclient.errors import (
     ClientError,
     InvalidFileError,
@@ -14,6 +14,7 @@ from daggerclient.errors import (
 
 __all__ = [
     "PATIENCE_S",
+    "AcceptedRequest",
     "Client",
     "ClientError",
     "InvalidFileError",
@@ -23,5 +24,4 @@ __all__ = [
     "SettingError",
     "Silence",
     "UnreachableError",
-    "Written",
 ]
