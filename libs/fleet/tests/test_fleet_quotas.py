@@ -9,7 +9,7 @@ import pytest
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
 from eventlog.testing import given
-from fleet import Applied, Fleet
+from fleet import Applied, Dagger, Fleet, Refusal
 from fleet.fold import ownership, quotas
 from fleet.fold.phases import DELETED
 from fleet.fold.quotas import Full, Room
@@ -195,6 +195,10 @@ def with_names(deleted: int, destinations: int) -> Fleet:
     return fleet
 
 
+def find_refusal(fleet: Fleet, event: events_pb2.DaggerRequested) -> Refusal | None:
+    return quotas.SpentNames().refusal(fleet.catalogue, fleet.daggers, event, fleet.sequence)
+
+
 def asking(name: str, *destinations: str, of: str = "pricing") -> events_pb2.DaggerRequested:
     request = asked(name, of)
     request.destinations.extend(destinations)
@@ -203,7 +207,7 @@ def asking(name: str, *destinations: str, of: str = "pricing") -> events_pb2.Dag
 
 def test_a_team_leaves_so_many_names_behind_and_uses_them_again() -> None:
     fleet = with_names(quotas.NAMES, 0)
-    most = quotas.names_spent(fleet.catalogue, fleet.daggers, asking("new"))
+    most = find_refusal(fleet, asking("new"))
     assert most is not None
 
     assert (most.code, most.reason, most.metadata["limit"]) == ("RESOURCE_EXHAUSTED", "TEAM_QUOTA", "10000")
@@ -212,14 +216,14 @@ def test_a_team_leaves_so_many_names_behind_and_uses_them_again() -> None:
         " create one under such a name"
     )
     for free in (asking("gone-7"), asking("one"), asking("new", of="other")):
-        assert quotas.names_spent(fleet.catalogue, fleet.daggers, free) is None
+        assert find_refusal(fleet, free) is None
     del fleet.daggers["gone-7"]
-    assert quotas.names_spent(fleet.catalogue, fleet.daggers, asking("new")) is None
+    assert find_refusal(fleet, asking("new")) is None
 
 
 def test_a_team_has_so_many_destinations_until_it_releases_some() -> None:
     fleet = with_names(0, quotas.NAMES)
-    most = quotas.names_spent(fleet.catalogue, fleet.daggers, asking("one", "influx://db:8086/b/new"))
+    most = find_refusal(fleet, asking("one", "influx://db:8086/b/new"))
     assert most is not None
 
     assert most.detail == (
@@ -227,11 +231,45 @@ def test_a_team_has_so_many_destinations_until_it_releases_some() -> None:
         " (`daggers team release`)"
     )
     for free in (asking("one", "influx://db:8086/b/7"), asking("two", "influx://db:8086/b/new", of="other")):
-        assert quotas.names_spent(fleet.catalogue, fleet.daggers, free) is None
+        assert find_refusal(fleet, free) is None
     released = events_pb2.DestinationReleased(meta=META, name="influx://db:8086/b/7")
     fleet.catalogue.remove("destination", released.name, 9)
     again = asking("one", "influx://db:8086/b/new")
-    assert quotas.names_spent(fleet.catalogue, fleet.daggers, again) is None
+    assert find_refusal(fleet, again) is None
+
+
+def test_names_are_counted_again_only_where_the_bound_may_have_been_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quotas, "NAMES", 5)
+    fleet, spent = with_names(3, 0), quotas.SpentNames()
+    fleet.daggers |= {
+        f"lives-{number}": replace(fleet.daggers["one"], name=f"lives-{number}") for number in range(9)
+    }
+    counts = 0
+
+    class CountingDict(dict[str, Dagger]):
+        def values(self) -> Any:
+            nonlocal counts
+            counts += 1
+            return super().values()
+
+    daggers = CountingDict(fleet.daggers)
+
+    def refusals(*sequences: int) -> list[bool]:
+        return [
+            spent.refusal(fleet.catalogue, daggers, asking("new"), sequence) is not None
+            for sequence in sequences
+        ]
+
+    assert (refusals(100, 101), counts) == ([False] * 2, 1)
+    # Two records later all that came since may have deleted one, and now two did.
+    for name in ("lives-1", "lives-2"):
+        daggers[name] = replace(daggers[name], phase=DELETED)
+    assert (refusals(102, 103), counts) == ([True] * 2, 3)
+    # At the bound each request is counted, so that who deletes nothing more, and uses one again, may go on.
+    daggers["lives-1"] = fleet.daggers["lives-1"]
+    assert (refusals(104), counts) == ([False], 4)
 
 
 def test_a_log_from_before_there_was_a_bound_is_folded_as_it_was() -> None:

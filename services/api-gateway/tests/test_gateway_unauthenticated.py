@@ -7,6 +7,7 @@ import hashlib
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from chassis.connections import LOOK_S, PER_ADDRESS
 from chassis.endpoint import Endpoint
 from chassis.interceptors import REQUEST_ID
 from chassis.messages import MAX_CARRIER, MAX_MESSAGE
+from chassis.pacing import AT_ONCE, LONGEST_S
 
 TOKEN = "a-token-of-good-length"
 MIB = 1024 * 1024
@@ -131,6 +133,22 @@ async def test_forty_connections_that_ask_for_health_of_endless_names_take_no_me
     # It was 4.7 GiB.
     assert more < 500
     assert codes <= {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED}
+
+
+async def test_refusals_of_a_network_are_paced_and_who_has_a_token_does_not_wait(
+    gateway: tuple[psutil.Process, int], channel: grpc.aio.Channel
+) -> None:
+    listing = "/daggers.v1.CatalogService/ListClusters"
+    bearer = (("authorization", f"Bearer {TOKEN}"),)
+    begin = time.monotonic()
+    refused = [channel.unary_unary(listing)(b"", timeout=_PATIENCE_S) for _ in range(2 * AT_ONCE)]
+    await channel.unary_unary(listing)(b"", timeout=_PATIENCE_S, metadata=bearer)
+
+    codes = {await code(call) for call in refused}
+
+    assert codes == {grpc.StatusCode.UNAUTHENTICATED}
+    # Those beyond the first are each due later, and the last of them by as much as any may be.
+    assert time.monotonic() - begin >= LONGEST_S
 
 
 async def test_what_is_compressed_is_not_made_large(gateway: tuple[psutil.Process, int]) -> None:

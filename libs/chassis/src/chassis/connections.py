@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import unquote
 
+from chassis.pacing import Pace
+
 Peer: TypeAlias = tuple[str, int]
 """Address and port of who is connected."""
 
@@ -60,6 +62,7 @@ class Connections:
         """Of those that called: 1, or 2 once it is known who calls."""
         self._going: defaultdict[Peer, int] = defaultdict(int)
         """Calls that go on."""
+        self._pace = Pace()
 
     def begin(self, peer: Peer) -> None:
         """A call came."""
@@ -69,6 +72,10 @@ class Connections:
     def trust(self, peer: Peer) -> None:
         """It is known who calls."""
         self._trust[peer] = 2
+
+    def delay_s(self, peer: Peer, now: float) -> float:
+        """Count a call of a peer whom nobody knows; return how many seconds its answer waits."""
+        return self._pace.delay_s(network(peer[0]), now)
 
     def end(self, peer: Peer, now: float) -> None:
         """A call is over."""

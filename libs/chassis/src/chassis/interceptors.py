@@ -5,7 +5,8 @@
     count            where a service counts its calls
     errors           what is raised below becomes a status: an ApiError its own, all else INTERNAL
     deadline         a unary call without a deadline is refused
-    authentication   a bearer token, when there are tokens; who it belongs to is `actor()`
+    authentication   a bearer token, when there are tokens; who it belongs to is `actor()`; refusals are
+                     paced by `chassis.pacing`
     limits           how much one caller may ask, where a service says so
 
 Only then the request is received, so that who shows no token fills no memory: to gRPC each request is a
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -284,7 +286,11 @@ class Interceptor(grpc.aio.ServerInterceptor):
             await self._authenticated(call)
             return
         self._connections.begin(peer)
-        await self._authenticated(call)
+        try:
+            await self._authenticated(call)
+        except ApiError:
+            await asyncio.sleep(self._connections.delay_s(peer, time.monotonic()))
+            raise
         self._connections.trust(peer)
 
     async def _received(self, call: Call, decode: Callable[[bytes], Any]) -> Any:

@@ -8,10 +8,12 @@ the query is `spark-submit … __main__.py --replay --run-dir DIR …`.
 import os
 import sys
 
+from runtime.hidden_packages import hide_packages
 from runtime.spark import session as spark
 from runtime.spark import warmup
 
 if __name__ == "__main__":
+    hide_packages()
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # noqa: TID251 - else, for --help say, there is no JVM yet
     started = warmup.begin().result if submitted else spark.start
     # These imports take half a second, in which Spark starts.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chassis.gc_tuning import tune_gc
 from chassis.logging import configure
 from daggerspec import rundir
+from runtime.hidden_packages import hide_packages
 from runtime.hiding import hidden
 from runtime.spark import daemon
 
@@ -20,4 +21,5 @@ def load() -> None:
 
 
 if __name__ == "__main__":
+    hide_packages()
     daemon.serve(load)

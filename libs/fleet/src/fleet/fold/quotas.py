@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
-from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB, MAX_SINKS
 from fleet.fold.answers import Code, Refusal, about
 from fleet.fold.catalogue import Catalogue
 from fleet.fold.dagger import Dagger
@@ -111,24 +111,59 @@ def one_too_many(
     return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
 
 
-def names_spent(
-    catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
-) -> Refusal | None:
-    """Why a team gets no new name: of a dagger, or of what one writes to. What has a name already may change.
+class SpentNames:
+    """Refuses a team a new name where it spent all that are remembered for one: of a dagger, or of what one
+    writes to. What has a name already may change.
 
-    For who writes the log: the fold takes what stands there, as it did before there was a bound.
+    For who writes the log: the fold takes what stands there, as it did before there was a bound. Names are
+    counted again only where the bound may have been reached since: with ten thousand daggers a count takes
+    more than all else of a request.
     """
-    team = event.spec.team
-    if event.name not in daggers and len(daggers) >= NAMES:
-        left = sum(dagger.phase == DELETED and dagger.spec.team == team for dagger in daggers.values())
-        if left >= NAMES:
-            return _spent(team, "names of deleted daggers", "create one under such a name", left)
-    owned = catalogue.destinations
-    if len(owned) >= NAMES and any(text not in owned for text in event.destinations):
-        has = sum(entry.value.team == team for entry in owned.values())
-        if has >= NAMES:
-            return _spent(team, "destinations", "release some (`daggers team release`)", has)
-    return None
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[str, str], tuple[int, int]] = {}
+        """By team and what is counted: the number, and the sequence of the fold then."""
+
+    def refusal(
+        self,
+        catalogue: Catalogue,
+        daggers: Mapping[str, Dagger],
+        event: events_pb2.DaggerRequested,
+        sequence: int,
+    ) -> Refusal | None:
+        """Why a request gets no new name; None where it may. sequence: of the newest record folded."""
+        team, owned = event.spec.team, catalogue.destinations
+        if event.name not in daggers and len(daggers) >= NAMES:
+
+            def count_deleted() -> int:
+                return sum(
+                    dagger.phase == DELETED and dagger.spec.team == team for dagger in daggers.values()
+                )
+
+            # A record deletes one dagger at most.
+            left = self._most(team, "names of deleted daggers", count_deleted, sequence, by_record=1)
+            if left >= NAMES:
+                return _spent(team, "names of deleted daggers", "create one under such a name", left)
+        if len(owned) >= NAMES and any(text not in owned for text in event.destinations):
+
+            def count_owned() -> int:
+                return sum(entry.value.team == team for entry in owned.values())
+
+            # A record adds those of one dagger's sinks at most.
+            has = self._most(team, "destinations", count_owned, sequence, by_record=MAX_SINKS)
+            if has >= NAMES:
+                return _spent(team, "destinations", "release some (`daggers team release`)", has)
+        return None
+
+    def _most(self, team: str, what: str, count: Callable[[], int], sequence: int, *, by_record: int) -> int:
+        """Return how many names there are at most, and from the bound on exactly."""
+        number, since = self._counted.get((team, what), (NAMES, sequence))
+        most = number + (sequence - since) * by_record
+        if most < NAMES:
+            return most
+        number = count()
+        self._counted[team, what] = number, sequence
+        return number
 
 
 def _spent(team: str, what: str, instead: str, used: int) -> Refusal:

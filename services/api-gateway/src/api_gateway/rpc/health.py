@@ -9,6 +9,7 @@ has is forgotten. (https://github.com/grpc/grpc/blob/master/doc/health-checking.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, cast
@@ -132,6 +133,8 @@ class _Servicer:
         peer = peer_of(context.peer())
         if peer is not None:
             self._connections.begin(peer)
+            # Before anything of the question is received: it may be as large as a message of this port.
+            await asyncio.sleep(self._connections.delay_s(peer, time.monotonic()))
         if self._waiting >= _WAITING:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many ask at once: ask again")
         request = None

@@ -56,6 +56,7 @@ class Requests:
         self._fleet = fleet
         self._writer = writer
         self._checks = checks
+        self._names = quotas.SpentNames()
 
     async def specified(
         self, request: Specified, meta: events_pb2.RequestMeta, context: Context
@@ -282,7 +283,8 @@ class Requests:
             missing = after.code == Code.NOT_FOUND
             raise no_dagger(event.name, self._fleet) if missing else refused(after)
         if isinstance(event, events_pb2.DaggerRequested):
-            spent = quotas.names_spent(self._fleet.catalogue, self._fleet.daggers, event)
+            fleet = self._fleet
+            spent = self._names.refusal(fleet.catalogue, fleet.daggers, event, fleet.sequence)
             if spent is not None:
                 raise refused(spent)
         return after

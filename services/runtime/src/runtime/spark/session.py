@@ -21,6 +21,7 @@ from runtime.spark import (
     names,
     planners,
     queries,
+    withoutpandas,
 )
 
 SETTINGS = {
@@ -90,6 +91,7 @@ def start() -> SparkSession:
     """Start Spark on the master that spark-submit was given, and return the session."""
     names.remember()
     callsites.leave()
+    withoutpandas.leave()
     builder = SparkSession.builder
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
