@@ -32,7 +32,7 @@ def test_what_a_file_says_of_receivers_is_registered_and_shown_the_same() -> Non
             kind="pagerduty", secrets={"routing_key": spec_pb2.SecretRef(file="/run/key")}
         ),
     ]
-    assert teamfile.shown(team)["receivers"] == [
+    assert teamfile.to_document(team)["receivers"] == [
         {"slack": {"url": {"file": "/run/hook"}}},
         {"pagerduty": {"routing_key": {"file": "/run/key"}}},
     ]

@@ -17,7 +17,7 @@ from cli.framework.session import Session, command
 from cli.output import plan_text
 from cli.output.json_views.answers import action, to_json
 from cli.output.printer import Printer
-from daggerclient import Written
+from daggerclient import AcceptedRequest
 from daggerclient.daggerfile.parse import DaggerFile
 
 T = TypeVar("T")
@@ -63,7 +63,9 @@ def apply(
             if not session.out.json:
                 session.out.line(f"{dagger.name} {verb}")
             if wait:
-                dagger = until_running(gateway, Written(dagger, one.sequence), timeout, session.out.steps)
+                dagger = until_running(
+                    gateway, AcceptedRequest(dagger, one.sequence), timeout, session.out.steps
+                )
             documents.append(to_json(dagger) | {"action": verb})
     session.out.show(documents[0] if len(documents) == 1 else documents, lambda _: None)
 

@@ -18,7 +18,7 @@ from cli.framework.phase_wait import until_deleted, until_running, until_stopped
 from cli.framework.session import Session, command
 from cli.output import error_text, vitals
 from cli.output.json_views.answers import to_json
-from daggerclient import Written
+from daggerclient import AcceptedRequest
 from daggerspec import anew
 
 NAMED = {"name": "NAME"}
@@ -120,7 +120,7 @@ def start(session: Session, name: Name, wait: Wait = False, timeout: Timeout = T
     """Wait for RUNNING with --wait."""
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StartDagger, gateway_pb2.StartDaggerRequest(name=name))
-        _finish(session, gateway, Written(answer.dagger, answer.sequence), "start", wait, timeout)
+        _finish(session, gateway, AcceptedRequest(answer.dagger, answer.sequence), "start", wait, timeout)
 
 
 @command(app, "stop", example="daggers stop completed_bookings --wait")
@@ -135,7 +135,7 @@ def stop(
     mode = events_pb2.STOP_MODE_NOW if now else events_pb2.STOP_MODE_DRAIN
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=name, mode=mode))
-        written = Written(answer.dagger, answer.sequence)
+        written = AcceptedRequest(answer.dagger, answer.sequence)
         dagger = until_stopped(gateway, written, timeout, session.out.steps) if wait else answer.dagger
     session.out.done(to_json(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
 
@@ -159,7 +159,7 @@ def restart(
             agreed(session, f"Begin {name} anew?", yes=yes)
         request = gateway_pb2.RestartDaggerRequest(name=name, from_start=from_start)
         answer = gateway.call(gateway.daggers.RestartDagger, request)
-        _finish(session, gateway, Written(answer.dagger, answer.sequence), "restart", wait, timeout)
+        _finish(session, gateway, AcceptedRequest(answer.dagger, answer.sequence), "restart", wait, timeout)
 
 
 @command(app, "delete", example="daggers delete completed_bookings --yes --wait")
@@ -180,7 +180,9 @@ def delete(
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.DeleteDagger, request)
         if wait:
-            until_deleted(gateway, Written(answer.dagger, answer.sequence), timeout, session.out.steps)
+            until_deleted(
+                gateway, AcceptedRequest(answer.dagger, answer.sequence), timeout, session.out.steps
+            )
     phase = {"phase": "DELETED"} if wait else {}
     document = to_json(answer.dagger) | phase
     done = "can be deleted" if dry_run else "is deleted" if wait else "is asked to go"
@@ -188,7 +190,7 @@ def delete(
 
 
 def _finish(
-    session: Session, gateway: Gateway, written: Written, verb: str, wait: bool, timeout: float
+    session: Session, gateway: Gateway, written: AcceptedRequest, verb: str, wait: bool, timeout: float
 ) -> None:
     dagger = until_running(gateway, written, timeout, session.out.steps) if wait else written.dagger
     name = dagger.name

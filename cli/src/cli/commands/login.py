@@ -104,7 +104,7 @@ def _read_metadata(session: Session, address: str) -> dict[str, str]:
         except ClientError as error:
             metadata = getattr(error, "metadata", None)
             if error.reason != "TOKEN_REQUIRED" or metadata is None:
-                raise gateway.explained(error) from error
+                raise gateway.explain_error(error) from error
             return dict(metadata)
     text = f"the gateway at {address} asks nobody for a token: there is nothing to log in to"
     raise RefusedError(text, reason="NO_LOGIN")

@@ -17,7 +17,7 @@ from cli.output import plan_text
 from cli.output.json_views.answers import action, to_json
 from cli.output.printer import Printer
 from cli.output.visible import printable
-from daggerclient import Written
+from daggerclient import AcceptedRequest
 from daggerclient.times import iso
 from daggerspec import changes
 
@@ -111,7 +111,9 @@ def rollback(
         done = apply_planned(session, gateway, edit, message=why, loses=accept_loss, yes=yes)
         dagger = done.dagger
         if wait:
-            dagger = until_running(gateway, Written(dagger, done.sequence), timeout, session.out.steps)
+            dagger = until_running(
+                gateway, AcceptedRequest(dagger, done.sequence), timeout, session.out.steps
+            )
     verb = action(done.action)
     session.out.done(to_json(dagger) | {"action": verb}, f"{name} {verb}")
 

@@ -58,7 +58,7 @@ class Gateway(client.Client):
         except client.SettingError as error:
             raise in_words(error) from error
 
-    def explained(self, error: client.ClientError) -> CliError:
+    def explain_error(self, error: client.ClientError) -> CliError:
         """Convert an error of the client to one of the command."""
         return in_words(error, self._flags)
 

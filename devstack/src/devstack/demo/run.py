@@ -14,7 +14,7 @@ from cli.files.proto_files import load
 from cli.framework import phase_wait
 from cli.framework.gateway import Gateway
 from cli.output.printer import Printer
-from daggerclient import NotReachedError, Written
+from daggerclient import AcceptedRequest, NotReachedError
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from daggerspec.row import Row
 from devstack.demo import metrics, observation
@@ -158,7 +158,7 @@ class Demo:
                 if self._own is not None:
                     metrics.written_by(dagger.spec)
                 applied = self._gateway.apply(dagger.name, dagger.spec)
-                created.append(Written(applied.dagger, applied.sequence))
+                created.append(AcceptedRequest(applied.dagger, applied.sequence))
         for written in created:
             phase_wait.until_running(self._gateway, written, STARTUP_S, self._out.steps)
 

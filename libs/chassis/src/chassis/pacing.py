@@ -1,4 +1,4 @@
-"""How soon a service answers a call that shows no token.
+"""Pace of answers to calls that show no token.
 
 Refusing a call costs a service as much as many a call that it serves: some thousand refusals a second take a
 core, and everybody else waits. So refusals of one network are paced: some at once, as for a program whose

@@ -1,6 +1,6 @@
 """The client of the gateway: what the command, the portal, bots and tests use. It prints nothing."""
 
-from daggerclient.client import PATIENCE_S, Client, Written
+from daggerclient.client import PATIENCE_S, AcceptedRequest, Client
 from daggerclient.errors import (
     ClientError,
     InvalidFileError,
@@ -15,6 +15,7 @@ from daggerclient.errors import (
 
 __all__ = [
     "PATIENCE_S",
+    "AcceptedRequest",
     "Client",
     "ClientError",
     "InvalidFileError",
@@ -25,5 +26,4 @@ __all__ = [
     "SettingError",
     "Silence",
     "UnreachableError",
-    "Written",
 ]

@@ -38,7 +38,7 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 @dataclass(frozen=True)
-class Written:
+class AcceptedRequest:
     """A request that was accepted: the dagger after it, and its place in the control topic."""
 
     dagger: gateway_pb2.Dagger
@@ -56,7 +56,7 @@ class Client:
     patience_s: how long a request whose outcome is unknown is asked again.
     proxy:      URL of an HTTP proxy that stands before the gateway; the environment's is never asked.
 
-    Its methods raise RefusedError and UnreachableError, or what `explained` makes of them.
+    Its methods raise RefusedError and UnreachableError, or what `explain_error` makes of them.
     """
 
     def __init__(
@@ -111,16 +111,16 @@ class Client:
         try:
             return self.ask(method, request, deadline_s=deadline_s)
         except ClientError as error:
-            raise self.explained(error) from error.__cause__
+            raise self.explain_error(error) from error.__cause__
 
-    def explained(self, error: ClientError) -> Exception:
+    def explain_error(self, error: ClientError) -> Exception:
         """Return what is raised for a failed call: override it to raise another error, or other words."""
         return error
 
     def ask(
         self, method: Callable[..., Answer], request: Message, *, deadline_s: float = DEADLINE_S
     ) -> Answer:
-        """Make one unary call as `call` does, but raise the ClientError itself, past `explained`."""
+        """Make one unary call as `call` does, but raise the ClientError itself, past `explain_error`."""
         named = "request_id" in request.DESCRIPTOR.fields_by_name
         if named and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
             request.request_id = uuid.uuid4().hex  # type: ignore[attr-defined] # looked up in the line above
@@ -195,7 +195,7 @@ class Client:
             except grpc.RpcError as error:
                 problem = from_rpc_error(error)
                 if begun or not self._waited(problem, end):
-                    raise self.explained(failure(problem, self.address)) from error
+                    raise self.explain_error(failure(problem, self.address)) from error
             else:
                 return
             finally:
@@ -225,7 +225,7 @@ class Client:
         except ClientError as error:
             if isinstance(error, RefusedError) and error.code is grpc.StatusCode.NOT_FOUND:
                 return None
-            raise self.explained(error) from error.__cause__
+            raise self.explain_error(error) from error.__cause__
 
     def apply(
         self,

@@ -9,7 +9,7 @@ from daggerclient.errors import InvalidFileError
 from daggerclient.findings import headline
 
 
-def begun(
+def begin_entry(
     text: str, file: str, kind: str, keys: Sequence[str]
 ) -> tuple[Reader, yaml.Node, dict[str, yaml.Node]]:
     """Begin to read a file; return its reader, its document, and the values of its keys.
@@ -30,7 +30,7 @@ def begun(
     return reader, node, values
 
 
-def ended(reader: Reader) -> None:
+def finish_entry(reader: Reader) -> None:
     """Check that a file was read without findings. Raises: InvalidFileError with all of them."""
     if reader.findings:
         raise InvalidFileError(f"{reader.file}: {headline(reader.findings)}", reader.findings)

@@ -23,7 +23,7 @@ from daggers.v1 import spec_pb2
 
 from daggerclient.daggerfile import sinks as sink_items
 from daggerclient.daggerfile.reader import Reader
-from daggerclient.entryfile import begun, ended
+from daggerclient.entryfile import begin_entry, finish_entry
 from daggerspec import sinks
 from daggerspec.keys import Key
 from daggerspec.registered import addresses, where
@@ -33,7 +33,7 @@ SECRET, SINK = "secret", "sink"
 
 def secret(text: str, file: str) -> spec_pb2.Secret:
     """Parse the secret of a file. Raises InvalidFileError with everything that is wrong with it."""
-    reader, _, values = begun(text, file, SECRET, ("team", "place", "addresses"))
+    reader, _, values = begin_entry(text, file, SECRET, ("team", "place", "addresses"))
     entry = spec_pb2.Secret()
     if "name" in values:
         entry.name = reader.text(values["name"], "name")
@@ -43,7 +43,7 @@ def secret(text: str, file: str) -> spec_pb2.Secret:
         entry.place.CopyFrom(sink_items.place(reader, values["place"], "place"))
     if "addresses" in values:
         entry.addresses.extend(_texts(reader, values["addresses"], "addresses"))
-    ended(reader)
+    finish_entry(reader)
     return entry
 
 
@@ -60,7 +60,7 @@ def shown_secret(value: spec_pb2.Secret) -> dict[str, Any]:
 def sink(text: str, file: str) -> spec_pb2.RegisteredSink:
     """Parse the registered sink of a file. Raises InvalidFileError with everything that is wrong with it."""
     kinds = [name for name, kind in sinks.kinds().items() if addresses(kind.KEYS)]
-    reader, node, values = begun(text, file, SINK, ("teams", "limit", "by_team", *kinds))
+    reader, node, values = begin_entry(text, file, SINK, ("teams", "limit", "by_team", *kinds))
     entry = spec_pb2.RegisteredSink()
     if "name" in values:
         entry.name = reader.text(values["name"], "name")
@@ -79,7 +79,7 @@ def sink(text: str, file: str) -> spec_pb2.RegisteredSink:
             for team, parts in reader.entries(values["by_team"], "by_team").items():
                 sink = entry.by_team.add(team=team).sink
                 _fill(reader, parts, f"by_team.{team}", kind, sink, keys, registered=True)
-    ended(reader)
+    finish_entry(reader)
     return entry
 
 

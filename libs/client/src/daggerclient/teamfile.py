@@ -23,7 +23,7 @@ from daggers.v1 import access_pb2
 from daggerclient.daggerfile.forms import MEMORY, Form
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.daggerfile.sinks import secret, shown_secret
-from daggerclient.entryfile import begun, ended
+from daggerclient.entryfile import begin_entry, finish_entry
 from daggerspec import receivers
 
 KIND = "team"
@@ -47,7 +47,7 @@ ROLES = {
 
 def parse(text: str, file: str) -> access_pb2.Team:
     """Parse the team of a file. Raises InvalidFileError with everything that is wrong with it."""
-    reader, _, values = begun(text, file, KIND, ("contact", "members", "receivers", "quotas"))
+    reader, _, values = begin_entry(text, file, KIND, ("contact", "members", "receivers", "quotas"))
     team = access_pb2.Team()
     if "name" in values:
         team.name = reader.text(values["name"], "name")
@@ -61,7 +61,7 @@ def parse(text: str, file: str) -> access_pb2.Team:
             _receiver(reader, item, path, team)
     if "quotas" in values:
         _quotas(reader, values["quotas"], team)
-    ended(reader)
+    finish_entry(reader)
     return team
 
 
@@ -97,7 +97,7 @@ def _member(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -
         team.members.add(principal=f"{kinds[0]}:{name}", role=ROLES[role])
 
 
-def shown(team: access_pb2.Team) -> dict[str, Any]:
+def to_document(team: access_pb2.Team) -> dict[str, Any]:
     """Make the document of a team: the inverse of `parse`."""
     document: dict[str, Any] = {"kind": KIND, "name": team.name}
     if team.contact:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from daggers.v1 import gateway_pb2
 
-from daggerclient.client import Client, Written
+from daggerclient.client import AcceptedRequest, Client
 from daggerclient.errors import NotReachedError
 
 POLL_S = 0.25
@@ -24,7 +24,7 @@ def is_stopped(dagger: gateway_pb2.Dagger, version: int) -> bool:
 
 
 def until_running(
-    client: Client, written: Written, timeout_s: float, report: Report = lambda _: None
+    client: Client, written: AcceptedRequest, timeout_s: float, report: Report = lambda _: None
 ) -> gateway_pb2.Dagger:
     """Wait until a launch of the written version runs, and return the dagger.
 
@@ -34,14 +34,14 @@ def until_running(
 
 
 def until_stopped(
-    client: Client, written: Written, timeout_s: float, report: Report = lambda _: None
+    client: Client, written: AcceptedRequest, timeout_s: float, report: Report = lambda _: None
 ) -> gateway_pb2.Dagger:
     """Wait until no driver of the dagger runs, and return it. Raises NotReachedError after `timeout_s`."""
     return _until(client, written, timeout_s, report, "STOPPED", is_stopped)
 
 
 def until_deleted(
-    client: Client, written: Written, timeout_s: float, report: Report = lambda _: None
+    client: Client, written: AcceptedRequest, timeout_s: float, report: Report = lambda _: None
 ) -> None:
     """Wait until the dagger is deleted, or another has its name. Raises NotReachedError after `timeout_s`."""
     name, born = written.dagger.name, written.dagger.create_sequence
@@ -56,7 +56,7 @@ def until_deleted(
 
 def _until(
     client: Client,
-    written: Written,
+    written: AcceptedRequest,
     timeout_s: float,
     report: Report,
     wanted: str,

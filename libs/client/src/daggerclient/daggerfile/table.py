@@ -52,7 +52,7 @@ def fill(
             setattr(message, row.field, value)
 
 
-def shown(message: Message, rows: Sequence[Row]) -> dict[str, Any]:
+def to_values(message: Message, rows: Sequence[Row]) -> dict[str, Any]:
     """Make the values of the keys of a message: the inverse of `fill`."""
     present = {field.name for field, _ in message.ListFields()}
     document = {
@@ -83,7 +83,12 @@ STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DI
 SPEC = (
     Row("team", TEXT, required=True, unsaid=""),
     Row("cluster", TEXT, required=True, unsaid=""),
-    Row("streams", items(Form(_stream, lambda it: shown(it, STREAM)), "streams"), required=True, unsaid=[]),
+    Row(
+        "streams",
+        items(Form(_stream, lambda it: to_values(it, STREAM)), "streams"),
+        required=True,
+        unsaid=[],
+    ),
     Row("sql", TEXT),
     Row("forward", Form(forward.read, forward.show)),
     Row("sinks", items(Form(sinks.read, sinks.show), ", ".join(kinds.names())), required=True, unsaid=[]),
