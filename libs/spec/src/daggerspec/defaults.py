@@ -22,7 +22,7 @@ SINKS_TESTED = "sink-test"
 
 
 def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
-    """The spec with every default said. Filled in twice, it is the same.
+    """Return the spec with every default filled in. Filled in twice, it does not change again.
 
     Driver memory stays 0: the scheduler knows its host. Addresses stay with their clusters.
     """
@@ -49,12 +49,12 @@ def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
 
 
 def consumer_group(name: str) -> str:
-    """The consumer group of a dagger that names none."""
+    """Return the consumer group of a dagger that names none."""
     return f"daggers.{name}"
 
 
 def filled_cluster(asked: spec_pb2.Cluster) -> spec_pb2.Cluster:
-    """The cluster with every default said."""
+    """Return the cluster with every default filled in."""
     cluster = spec_pb2.Cluster()
     cluster.CopyFrom(asked)
     if cluster.HasField("influx"):

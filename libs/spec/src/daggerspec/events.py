@@ -18,12 +18,12 @@ LONGEST_NAME: Final = 120
 
 
 def named(column: str) -> str:
-    """The property that a column is."""
+    """Return the name of the property for a column, without the prefixes of tags."""
     return column.removeprefix(TAG).removeprefix(LABEL)
 
 
 def properties(event: str, identity: str, rows: Output) -> Sequence[Column]:
-    """The columns that are properties: all but the identity, the time, and the event's name."""
+    """Return the columns that become properties: all but the identity, the time, and the event's name."""
     told = {identity, *TIMES}
     if event.startswith("${") and len(template.parts(event)) == 1:
         told |= {reference.column for reference in template.references(event)}
@@ -31,7 +31,7 @@ def properties(event: str, identity: str, rows: Output) -> Sequence[Column]:
 
 
 def violations(path: str, event: str, identity: str, rows: Output | None, most: int) -> Iterator[Violation]:
-    """What is wrong with what rows are to be, where an event has `most` properties."""
+    """Yield the violations of an event, its identity and its properties, of which there may be `most`."""
     yield from fields.text(f"{path}.event", event, limit=512)
     yield from template.violations(f"{path}.event", event, rows)
     if not identity:
@@ -55,7 +55,7 @@ def violations(path: str, event: str, identity: str, rows: Output | None, most: 
 
 
 def secret(path: str, said: bool, reference: spec_pb2.SecretRef) -> Iterator[Violation]:
-    """A secret that there has to be."""
+    """Yield the violations of a secret that is required."""
     if not said:
         yield Violation(path, "is required", "REQUIRED")
     else:

@@ -1,4 +1,4 @@
-"""What sinks say of a server, of HTTP or gRPC: its address, what shows it who calls, how it is known."""
+"""Fields that sinks have for a server of HTTP or gRPC: address, authentication, TLS and timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_TIMEOUT: Final = timedelta(seconds=60)
 
 
 def auth_keys(header: str, to: str) -> Key:
-    """What shows a server who calls, by a `header`, as people know it; `to` is the field with its address."""
+    """Build the key of the caller's authentication, by a `header`; `to` is the field with the address."""
     secret = partial(Key, address=True, sent_to=(to,))
     return Key(
         "auth",
@@ -69,7 +69,7 @@ def auth_keys(header: str, to: str) -> Key:
 
 
 def tls_keys(to: str) -> Key:
-    """What is shown and asked for in a handshake, beside `ca_file`; `to` is the field with the address."""
+    """Build the key of the TLS handshake beside `ca_file`; `to` is the field with the address."""
     return Key(
         "tls",
         "A certificate of who calls, and the name of the server's own.",
@@ -124,7 +124,7 @@ _OWN: Final = frozenset(
 
 
 def violations(path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) -> Iterator[Violation]:
-    """What is wrong with them."""
+    """Yield the violations of URL, authentication, TLS and timeout."""
     yield from fields.url(f"{path}.url", sink.url)
     yield from caller(path, sink, is_plain=sink.url.startswith("http:"))
     yield from waited(f"{path}.timeout", sink.timeout)
@@ -133,14 +133,14 @@ def violations(path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) 
 def caller(
     path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink | spec_pb2.GrpcSink, *, is_plain: bool
 ) -> Iterator[Violation]:
-    """What a server is shown of who calls, and how it is known; `is_plain`: nothing is encrypted."""
+    """Yield the violations of authentication and TLS; `is_plain`: nothing is encrypted."""
     yield from _auth(f"{path}.auth", sink.auth)
     yield from _file(f"{path}.tls.ca_file", sink.tls.ca_file)
     yield from _handshake(f"{path}.client_tls", sink.client_tls, is_plain=is_plain)
 
 
 def waited(path: str, timeout: Duration) -> Iterator[Violation]:
-    """How long a request may take."""
+    """Check the timeout of a request: positive, at most LONGEST_TIMEOUT."""
     wrong = list(fields.duration(path, timeout, positive=True))
     yield from wrong
     if not wrong and timeout.ToTimedelta() > LONGEST_TIMEOUT:
@@ -149,7 +149,7 @@ def waited(path: str, timeout: Duration) -> Iterator[Violation]:
 
 
 def header(path: str, name: str) -> Iterator[Violation]:
-    """The name of a header."""
+    """Check the name of a header."""
     if not _NAME.fullmatch(name):
         yield Violation(path, "must be the name of a header", "INVALID_NAME")
     elif name.lower() in _OWN:
@@ -162,7 +162,7 @@ def _file(path: str, said: str) -> Iterator[Violation]:
 
 
 def _handshake(path: str, said: spec_pb2.ClientTls, *, is_plain: bool) -> Iterator[Violation]:
-    """What is shown and asked for in a handshake."""
+    """Yield the violations of certificate, key and server name of a handshake."""
     own = [name for name in _HANDSHAKE if Key(name, "").said(said)]
     if is_plain:
         for name in own:

@@ -1,4 +1,4 @@
-"""What a kind of sink has, and what kinds share. The kinds themselves are the files of `sinks/`."""
+"""The interface of a kind of sink, and the rules that kinds share. The kinds are the files of `sinks/`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from daggerspec.violation import Violation
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a sink is a part of."""
+    """The dagger, specification and catalogue that a sink is checked against."""
 
     dagger: str
     spec: spec_pb2.DaggerSpec
@@ -46,7 +46,7 @@ def no_messages(sink: object) -> Mapping[str, str]:
 
 
 def records_only(path: str, word: str, asked: Asked, *, is_said: bool) -> Iterator[Violation]:
-    """What is wrong with a form of rows that goes with `payload: record`, and that with it."""
+    """Yield the violations of a form of rows that goes with `payload: record`, and of that with the form."""
     if is_said and not query.has_records(asked.spec):
         what = f"{word} goes with payload: record of a forwarding alone"
         yield Violation(path, what, "RAW_NEEDS_FORWARD")
@@ -55,7 +55,7 @@ def records_only(path: str, word: str, asked: Asked, *, is_said: bool) -> Iterat
 
 
 def order_violations(path: str, asked: Asked, *, ordered: bool) -> Iterator[Violation]:
-    """Whether rows have an order that a sink can keep: that of the records they are made of, one each."""
+    """Yield a violation if order is required of rows that are not made of one record each."""
     if ordered and asked.output is not None and not is_of_records(asked.output.hidden):
         what = "goes with rows that are made of one record each: windows and joins have no order of records"
         yield Violation(path, what, "UNEXPECTED")
@@ -69,19 +69,19 @@ ORDERED: Final = Key(
 
 
 def message_mismatches(path: str, name: str, asked: Asked) -> Iterator[Violation]:
-    """The columns that a message has no fields for; that it is not registered is told of elsewhere."""
+    """Yield a violation for each column without a field in the message. Unknown messages have none."""
     if name and asked.output is not None:
         with suppress(Unresolved):
             yield from fit.mismatches(path, asked.output.columns, asked.catalogue.message(name))
 
 
 class Kind(Protocol):
-    """What a module of `sinks/` has. `sink` is its own message."""
+    """The interface of a module of `sinks/`. `sink` is its own message."""
 
     CAPABILITIES: Capabilities
-    """What it can do."""
+    """Guarantee, abilities and limits."""
     TIME_SERIES: bool
-    """Whether rows become points, whose tags, fields and time the check of a query warns of."""
+    """True if rows become points, whose tags, fields and time the check of a query warns of."""
     KEYS: Sequence[Key]
     """Its keys in a dagger file."""
 
@@ -95,7 +95,7 @@ class Kind(Protocol):
         """
 
     def violations(self, path: str, sink: Any, asked: Asked) -> Iterator[Violation]:
-        """What else is wrong with it, addresses filled in; `path` is its own."""
+        """Yield the violations of its message, addresses filled in; `path` is the message's."""
 
     def messages(self, sink: Any) -> Mapping[str, str]:
         """Full names of the Protobuf messages that it writes, by the fields that name them."""

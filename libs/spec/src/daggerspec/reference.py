@@ -80,7 +80,7 @@ columns are others.
 
 
 def text() -> str:
-    """The whole reference, as Markdown."""
+    """Render the whole reference as Markdown."""
     return "\n".join([_HEAD, *(_section(name, kind) for name, kind in sinks.kinds().items())])
 
 
@@ -111,7 +111,7 @@ def _section(title: str, kind: Kind) -> str:
 
 
 def needed(key: Key) -> str:
-    """Whether a key has to be said: yes, no, or with which word of another."""
+    """Format whether a key is required: yes, no, or with which word of another."""
     other, word = key.needed_with
     if other:
         return f"with `{other}: {word}`"

@@ -21,12 +21,12 @@ MAX_TEAMS: Final = 100
 
 
 def addresses(keys: Sequence[Key]) -> list[Key]:
-    """The keys of a kind that say where a sink is."""
+    """List the keys of a kind that are a sink's address."""
     return [key for key in flat(keys) if key.address]
 
 
 def where(keys: Sequence[Key]) -> list[Key]:
-    """The same, as a file has them: those of mappings in their mapping."""
+    """List the keys of the address as a file has them: those of mappings in their mapping."""
     return [key for key in keys if key.address or any(where(key.keys))]
 
 
@@ -74,8 +74,8 @@ def of_team(held: spec_pb2.RegisteredSink, team: str, keys: Sequence[Key]) -> sp
 def secrets(
     path: str, own: Any, whole: Any, keys: Sequence[Key], team: str, catalogue: Catalogue
 ) -> Iterator[Violation]:
-    """What is wrong with the secrets that a sink names. `own` is its message as its dagger says it, `whole`
-    with its address filled in; `keys` are those that take values; `path` is that of the message.
+    """Yield the violations of a sink's secrets. `own` is its message in its dagger's spec, `whole` with its
+    address filled in; `keys` are those that take values; `path` is that of the message.
     """
     for key in keys:
         if not key.sent_to or not key.said(whole):
@@ -90,14 +90,14 @@ def secrets(
 
 
 def forbidden(path: str, secret: spec_pb2.Secret, whom: str) -> Violation:
-    """A secret is another's."""
+    """Build the violation of a secret that belongs to another team."""
     whose = f"team {secret.team}'s" if secret.team else "the platform's"
     text = f"secret {secret.name} is {whose}, and not for {whom}"
     return Violation(path, text, "SECRET_FORBIDDEN", metadata={"name": secret.name, "team": secret.team})
 
 
 def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key, spec_pb2.SecretRef, str]]:
-    """The references that a dagger's sink says itself, each with its key and the address it is sent to.
+    """Yield the references that a dagger's sink sets itself, each with its key and the address it is sent to.
 
     `keys` are those that take values.
     """
@@ -107,7 +107,7 @@ def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key
 
 
 def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
-    """What is wrong with a sink that is to be registered, beside its address."""
+    """Yield the violations of a sink that is to be registered, beside its address."""
     yield from fields.name(f"{path}.name", value.name)
     for field in ("teams", "by_team"):
         if len(getattr(value, field)) > MAX_TEAMS:
@@ -145,8 +145,8 @@ def by_team(path: str, value: spec_pb2.RegisteredSink, keys: Sequence[Key]) -> I
 
 
 def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str]) -> Iterator[Violation]:
-    """What is wrong with how much may be written. Of limits that a kind does not keep nobody is told that it
-    does.
+    """Yield the violations of rate limits. A limit that the kind does not enforce is refused, so that nobody
+    relies on it.
     """
     for field, most in limit.ListFields():
         bound = MAX_IN_FLIGHT if field.name == "max_in_flight" else MAX_RATE
@@ -160,7 +160,7 @@ def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str])
 
 
 def address(path: str, kind: str, sink: Any, keys: Sequence[Key]) -> Iterator[Violation]:
-    """Whether a sink says where it is, and nothing else; `path` is that of its message, of this kind."""
+    """Yield the violations of a sink that sets anything but its address; `path` is that of its message."""
     known = addresses(keys)
     if not known:
         yield Violation(path, f"a {kind} sink has no address: there is nothing to register", "NO_ADDRESS")

@@ -1,7 +1,7 @@
-"""What is wrong with what a user asks of a dagger: the one answer of gateway, scheduler and driver.
+"""Rules of a dagger's spec, shared by gateway, scheduler and driver.
 
-The spec is judged with its defaults filled in; every violation is told at once. A default that was made from
-the dagger's name is not judged: if it is wrong, the name is, and that is said of the name.
+The spec is checked with its defaults filled in; all violations are reported at once. A default that was
+derived from the dagger's name is not checked: if it is wrong, the name is, and the violation is the name's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _STATES: Final = frozenset(spec_pb2.StateStore.values())
 
 
 def violations(path: str, asked: Asked, held: Sequence[Resolved]) -> Iterator[Violation]:
-    """Everything that is wrong with the spec of a dagger beside its query; fields are below `path`.
+    """Yield every violation of a dagger's spec beside its query; fields are below `path`.
 
-    `asked.output` are the rows that the query gives; None when it gives none. `held`: its sinks, resolved.
+    `context.output` are the query's output columns; None if it gives none. `resolutions` are its sinks'.
     """
     spec, catalogue = asked.spec, asked.catalogue
     yield from _plain(path, asked.dagger, spec)
@@ -40,13 +40,13 @@ def violations(path: str, asked: Asked, held: Sequence[Resolved]) -> Iterator[Vi
 
 
 def is_judgeable(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> bool:
-    """Whether all can be said of the query: what is wrong with it, or its plan."""
+    """Return whether the query can be checked whole, or planned: all its tables are known."""
     return unknown_tables(spec, catalogue) == ()
 
 
 def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[str] | None:
-    """The tables of which nothing is known, as no stream stands behind them; what else is wrong with the
-    query can be said. None: without a query, or names for its tables, nothing can.
+    """List the tables without a registered stream; the rest of the query can be checked. None: the query
+    or names for its tables are missing, and nothing can be checked.
     """
     named = spec.streams and not any(any(_table("", stream, spec)) for stream in spec.streams)
     if not named or any(_query("", spec)):
@@ -55,7 +55,7 @@ def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[
 
 
 def unresolved(path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
-    """The names that stand for nothing: without them no launch can be told what it needs."""
+    """Yield the violations of names that are not registered: a launch cannot be prepared without them."""
     yield from _cluster(path, spec, catalogue)
     for number, stream in enumerate(spec.streams):
         yield from _stream(f"{path}.streams[{number}].stream", stream.stream, catalogue)
@@ -75,13 +75,13 @@ def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterat
 
 
 def unsaid(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
-    """The fields that a spec leaves to defaults, where all of them should be said."""
+    """List the fields that were left to defaults; a stored spec has all of them filled in."""
     full = defaults.filled(name, spec)
     return [field.name for field, value in full.ListFields() if getattr(spec, field.name) != value]
 
 
 def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
-    """What can be judged without the catalogue."""
+    """Yield the violations that show without the catalogue."""
     yield from fields.text(f"{path}.team", spec.team, limit=128)
     yield from fields.duration(f"{path}.trigger", spec.trigger, positive=True)
     if len(spec.streams) > limits.MAX_STREAMS:
@@ -147,7 +147,7 @@ def _cluster(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iter
 
 
 def _reading(path: str, asked: spec_pb2.StreamInput) -> Iterator[Violation]:
-    """How a stream is read."""
+    """Yield the violations of watermark, idleness, tolerance and start of a stream."""
     yield from fields.duration(f"{path}.watermark_delay", asked.watermark_delay)
     yield from fields.duration(f"{path}.idle_timeout", asked.idle_timeout)
     yield from fields.duration(f"{path}.future_tolerance", asked.future_tolerance, positive=True)
@@ -164,7 +164,7 @@ def _instant(path: str, start: spec_pb2.StartPosition) -> Iterator[Violation]:
 
 
 def _inputs(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
-    """What is wrong with the tables."""
+    """Yield the violations of streams and their tables."""
     if not spec.streams:
         yield Violation(f"{path}.streams", "must have at least one stream", "REQUIRED")
     for number, stream in enumerate(spec.streams):

@@ -1,4 +1,4 @@
-"""Which rows of a dagger are asked for, and in which order: judged by the gateway, applied by who reads them.
+"""Conditions and order of rows that are read: checked by the gateway, applied by the readers.
 
 A condition compares a column with a constant of its type. As in SQL a NULL is neither equal to it, nor
 unequal, nor less: no condition holds for it. In an order it comes last.
@@ -43,7 +43,7 @@ class Condition:
     value: Any
 
     def holds(self, row: Row) -> bool:
-        """Whether it is true of a row."""
+        """Return whether the condition is true of a row."""
         held = value(row, self.column)
         return held is not None and _HOLDS[self.comparison](held, self.value)
 
@@ -74,16 +74,16 @@ class Selection:
     """None: newest first, as the sink has it."""
 
     def wants(self, row: Row) -> bool:
-        """Whether a row meets the conditions."""
+        """Return whether a row meets all conditions."""
         return all(condition.holds(row) for condition in self.where)
 
     def first(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows to answer, of wanted ones that stand newest first."""
+        """Return the rows to answer, of matching ones that stand newest first."""
         return (self.order.sorted(rows) if self.order else list(rows))[: self.limit]
 
 
 def asked(request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]) -> Selection:
-    """What a request without violations asks for."""
+    """Build the selection of a request without violations."""
     known = _names(columns)
     where = [
         Condition(
@@ -100,7 +100,7 @@ def asked(request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]) -> Se
 def violations(
     path: str, request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]
 ) -> Iterator[Violation]:
-    """What is wrong with what a request asks of a dagger with these columns; fields begin with `path`."""
+    """Yield the violations of a request for rows of these columns; fields begin with `path`."""
     if request.HasField("since"):
         try:
             request.since.ToDatetime(tzinfo=UTC)
@@ -124,7 +124,7 @@ def violations(
 
 
 def value(row: Row, column: Column) -> Any:
-    """The value of a row that a column is compared by; None where there is none."""
+    """Return the value of a row that a column is compared by; None if there is none."""
     if column.role is Role.TAG:
         return _of_kind(_kind(column), row.tags.get(column.key))
     time = row.time if column.name in TIMES else None  # which a store may keep in no other place
@@ -132,7 +132,7 @@ def value(row: Row, column: Column) -> Any:
 
 
 def _names(columns: Sequence[Column]) -> Mapping[str, Column]:
-    """The columns by the names that people know: those of the query, and those that rows are shown with."""
+    """Return the columns by the names that people use: those of the query, and those that rows have."""
     return {column.key: column for column in columns} | {column.name: column for column in columns}
 
 
@@ -157,17 +157,17 @@ _KINDS: Final = {
 
 
 def _kind(column: Column) -> str:
-    """What a column is compared with, in words; empty when it cannot be."""
+    """Name the type that a column is compared with; empty if it cannot be compared."""
     return _KINDS.get(column.type.partition("(")[0], "")
 
 
 def _constant(column: Column, text: str) -> Any:
-    """What a condition's value means for a column; None when it means nothing."""
+    """Parse the constant of a condition for a column; None if the text is none of its type."""
     return _of_kind(_kind(column), text)
 
 
 def _of_kind(kind: str, held: Any) -> Any:
-    """A value as it is compared, whatever a store has made of it; None for what is no value of the kind."""
+    """Convert a store's value to the kind that it is compared as; None if it is none of the kind."""
     if held is None:
         return None
     if kind == _NUMBER and not isinstance(held, bool):

@@ -32,39 +32,39 @@ from daggerspec.violation import Violation
 
 @cache  # a look at the folder takes longer than all other checks of a spec
 def names() -> tuple[str, ...]:
-    """The kinds there are."""
+    """List the kinds of sinks."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 @cache  # each view of a dagger asks
 def load(name: str) -> Kind:
-    """A kind that there is."""
+    """Import an existing kind."""
     return cast(Kind, importlib.import_module(f"{__name__}.{name}"))
 
 
 @cache  # each call that writes a specification asks
 def value_keys(name: str) -> Sequence[Key]:
-    """The keys of a kind that take values."""
+    """Return the keys of a kind that take values."""
     return tuple(flat(load(name).KEYS))
 
 
 def kinds() -> dict[str, Kind]:
-    """All kinds, by name."""
+    """Import all kinds, by name."""
     return {name: load(name) for name in names()}
 
 
 def about(kind: Kind) -> str:
-    """What a kind does, in a sentence."""
+    """Return the first sentence of a kind's docstring."""
     return (getattr(kind, "__doc__", "") or "").partition("\n")[0]
 
 
 def more_about(kind: Kind) -> str:
-    """What else there is to say of it; empty where a sentence says all."""
+    """Return the rest of a kind's docstring; empty if it is one sentence."""
     return (getattr(kind, "__doc__", "") or "").partition("\n")[2].strip()
 
 
 def kind_of(sink: spec_pb2.Sink) -> str | None:
-    """The kind of a sink; None when it names none, or none that there is."""
+    """Return the kind of a sink; None if it names none, or an unknown one."""
     name = sink.WhichOneof("kind")
     return name if name in names() else None
 
@@ -85,8 +85,8 @@ def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
 
 
 def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
-    """A sink with the empty parts of its address taken from its registration and its cluster, and what stands
-    for nothing. Registered secrets stand by their names.
+    """Return a sink with the empty parts of its address taken from its registration and its cluster, and the
+    violations of names that are not registered. Registered secrets stand by their names.
     """
     resolved = spec_pb2.ResolvedSink(sink=sink)
     name = kind_of(sink)
@@ -107,17 +107,17 @@ def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
 
 
 def all_resolved(path: str, asked: Asked) -> Sequence[Resolved]:
-    """The sinks of a dagger, as `resolve` has each; `path` is that of the specification."""
+    """Resolve all sinks of a dagger; `path` is that of the specification."""
     return [resolve(f"{path}.sinks[{number}]", sink, asked) for number, sink in enumerate(asked.spec.sinks)]
 
 
 def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
-    """Whether it is known where a sink is: more cannot be said of one whose registration is not to be had."""
+    """Return whether a sink's registration was found: without it its address cannot be checked."""
     return not any(violation.field == f"{path}.registered" for violation in wrong)
 
 
 def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
-    """The secrets that a sink refers to itself: the field below it, the reference, the address."""
+    """Yield the secrets that a sink refers to itself: the field below it, the reference, the address."""
     name = kind_of(sink)
     if name is None:
         return
@@ -130,7 +130,7 @@ def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_p
 
 
 def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSink:
-    """A sink that is to be registered, with the defaults of its address said."""
+    """Return a sink that is to be registered, with the defaults of its address filled in."""
     made = spec_pb2.RegisteredSink()
     made.CopyFrom(value)
     if name := kind_of(made.sink):
@@ -144,7 +144,7 @@ def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSi
 
 
 def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue) -> Iterator[Violation]:
-    """What is wrong with a sink that is to be registered."""
+    """Yield the violations of a sink that is to be registered."""
     yield from registered.plain(path, value)
     above, path, name = path, f"{path}.sink", kind_of(value.sink)
     if name is None:
@@ -189,7 +189,7 @@ def team_containers(
 
 
 def _place(sink: spec_pb2.Sink, catalogue: Catalogue) -> Destination | None:
-    """The destination of a sink that is to be registered, of which no dagger has said a name."""
+    """Return the destination of a registered sink, in which the names that daggers choose are empty."""
     resolved = spec_pb2.ResolvedSink(sink=sink)
     name = kind_of(sink)
     if name is None:
@@ -199,7 +199,7 @@ def _place(sink: spec_pb2.Sink, catalogue: Catalogue) -> Destination | None:
 
 
 def _server(sink: spec_pb2.Sink, catalogue: Catalogue) -> str:
-    """The server of a sink that is to be registered; empty where its kind has none."""
+    """Return the server of a registered sink; empty if its kind has none."""
     place = _place(sink, catalogue)
     return place.server if place else ""
 
@@ -207,7 +207,7 @@ def _server(sink: spec_pb2.Sink, catalogue: Catalogue) -> str:
 def _address_wrong(
     path: str, own: Any, sink: spec_pb2.Sink, value: spec_pb2.RegisteredSink, catalogue: Catalogue
 ) -> Iterator[Violation]:
-    """What is wrong with the parts `own` of the address of `sink`, which is to be registered."""
+    """Yield the violations of the parts `own` of the address of `sink`, which is to be registered."""
     name = kind_of(sink) or ""
     kind, whole = load(name), getattr(sink, name)
     # What a kind says of a sink of no dagger: of that, what is about these parts.
@@ -225,7 +225,7 @@ def _address_wrong(
 
 
 def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
-    """What is wrong with the names that the sinks of a dagger have; `path` is that of the list."""
+    """Yield the violations of the names that the sinks of a dagger have; `path` is that of the list."""
     names = [sink.name for sink in sinks]
     for number, name in enumerate(names):
         if name:
@@ -236,10 +236,10 @@ def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
 
 
 def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
-    """The name of each sink of a dagger: its own, else its kind.
+    """Name each sink of a dagger: by its own name, else by its kind.
 
-    Of a kind that several have who say no name, they are numbered by what they say, not by where they stand:
-    a list in another order changes no name.
+    Several of one kind without names are numbered by their content, not by their position: a list in another
+    order changes no name.
     """
     names = [sink.name for sink in sinks]
     taken = set(names)
@@ -253,18 +253,18 @@ def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
 
 
 def conditions(spec: spec_pb2.DaggerSpec) -> tuple[str, ...]:
-    """Which rows the sinks of a dagger want, where they do not want all; each once."""
+    """List the conditions under which sinks take rows, each once; sinks that take all have none."""
     return tuple(dict.fromkeys(sink.when for sink in spec.sinks if sink.when))
 
 
 def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
-    """The names of a sink that stand for nothing."""
+    """Yield the violations of a sink's names that are not registered."""
     yield from resolve(path, sink, asked)[1]
     yield from _unknown_messages(path, sink, asked)
 
 
 def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> Iterator[Violation]:
-    """Everything that is wrong with a sink, which `held` is, resolved."""
+    """Yield every violation of a sink; `resolution` is the sink, resolved."""
     yield from outages.violations(path, sink)
     resolved, wrong = held
     yield from wrong
@@ -292,7 +292,7 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
 
 
 def _kinds_own(path: str, kind: Kind, own: Any, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with the message of a kind: what the kind says, and else its numbers, by its keys."""
+    """Yield the violations of a kind's message: by the kind's own rules, then of its numbers, by its keys."""
     wrong = list(kind.violations(path, own, asked))
     yield from wrong
     known = {violation.field for violation in wrong}
@@ -309,7 +309,7 @@ def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
-    """What a resolved sink writes to; None where its rows stay with their dagger, or it is of no kind.
+    """Return the destination of a resolved sink; None if its rows stay with their dagger, or it has no kind.
 
     A kind says it by a function of this name.
     """
@@ -320,7 +320,7 @@ def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
 
 
 def shared_container(kind: str, cluster: spec_pb2.Cluster) -> Destination | None:
-    """All that is in the container that a cluster names for sinks of a kind; None where it names none.
+    """Return all of the container that a cluster names for sinks of a kind; None if it names none.
 
     A kind of which a cluster has an address has a function of this name.
     """
@@ -336,7 +336,7 @@ def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:
 
 
 def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
-    """Whether another row may take the place of one in a sink: it goes by another key than the rows' own.
+    """Return whether another row may take a row's place in a sink: the sink's key is not the rows' own.
 
     A kind of which that can be so has a function of this name.
     """
@@ -346,20 +346,20 @@ def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
 
 
 def compares_versions(sink: spec_pb2.Sink) -> bool:
-    """Whether the sink itself leaves a row where a newer one stands."""
+    """Return whether the sink itself keeps a row that is newer than the written one."""
     name = kind_of(sink)
     return name is not None and load(name).CAPABILITIES.compares_versions
 
 
 def may_be_older(sink: spec_pb2.Sink, rows: Output, *, updates: bool) -> bool:
-    """Whether a row that was set aside may be written where a newer one stands by now. `updates`: rows are
+    """Return whether a row that was set aside may be written over a newer one. `updates`: rows are
     written again and again while their window is open.
     """
     return (updates and not compares_versions(sink)) or has_own_key(sink, rows)
 
 
 def overwrites(sink: spec_pb2.Sink) -> bool:
-    """Whether a row that is computed again takes the place of the one before, in a sink with its defaults.
+    """Return whether a recomputed row takes the place of the one before, in a sink with its defaults.
 
     A kind that goes by more than `upserts` of its capabilities has a function of this name.
     """
@@ -371,7 +371,7 @@ def overwrites(sink: spec_pb2.Sink) -> bool:
 
 
 def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
-    """The statements that make what a sink of these rows writes to; none where a kind needs no such thing.
+    """Return the statements that create what a sink of these rows writes to; none for kinds without them.
 
     A kind that does has a function of this name.
     """
@@ -381,7 +381,7 @@ def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
 
 
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
-    """How often batches are due by what its sinks would rather have; None where one of them says nothing."""
+    """Return the longest interval of batches that the sinks prefer; None if one of them has no preference."""
     asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
     wanted = [name for name in asked if name is not None]
     return min(wanted) if wanted and len(wanted) == len(asked) else None
@@ -402,7 +402,7 @@ def telling(sink: spec_pb2.Sink, columns: Sequence[Column]) -> tuple[str, ...]:
 
 
 def _texts(message: Message) -> Iterator[str]:
-    """All texts of a message, keys of maps among them."""
+    """Yield all texts of a message, keys of maps among them."""
     for descriptor, value in message.ListFields():
         if is_map(descriptor):
             yield from (text for entry in value.items() for text in entry if isinstance(text, str))
@@ -415,12 +415,12 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def is_time_series(spec: spec_pb2.DaggerSpec) -> bool:
-    """Whether rows of a dagger become points of a time-series store."""
+    """Return whether rows of a dagger become points of a time-series store."""
     return any(name and load(name).TIME_SERIES for name in map(kind_of, spec.sinks))
 
 
 def new_column(sink: spec_pb2.Sink, column: str) -> str:
-    """What a column that is new does where the rows go; empty where that is all.
+    """Describe what a new column changes where the rows go; empty if nothing else does.
 
     A kind that has something to say has a function of this name.
     """

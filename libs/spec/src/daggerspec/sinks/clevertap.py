@@ -58,13 +58,13 @@ def fill(sink: spec_pb2.CleverTapSink, dagger: str, spec: spec_pb2.DaggerSpec) -
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its event, or the profiles of its account."""
+    """Return its event, or the profiles of its account."""
     sink = resolved.sink.clevertap
     return named("clevertap", server_at(sink.url), sink.account, "" if sink.profile else sink.event)
 
 
 def violations(path: str, sink: spec_pb2.CleverTapSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of account, event, identity and credentials."""
     if not _ACCOUNT.fullmatch(sink.account):
         yield Violation(f"{path}.account", "must be the id of an account", "INVALID_NAME")
     if not _REGION.fullmatch(sink.region):

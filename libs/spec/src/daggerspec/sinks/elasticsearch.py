@@ -98,24 +98,24 @@ def fill(sink: spec_pb2.ElasticsearchSink, dagger: str, spec: spec_pb2.DaggerSpe
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its index."""
+    """Return its index."""
     sink = resolved.sink.elasticsearch
     return named("elasticsearch", server_at(sink.url), "", sink.index)
 
 
 def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:
-    """Whether documents have ids that are not made of the rows' keys: several rows may be one document."""
+    """Return whether ids of documents are not made of the rows' keys: several rows may be one document."""
     del rows
     return bool(sink.id)
 
 
 def overwrites(sink: spec_pb2.ElasticsearchSink) -> bool:
-    """Whether a row that is computed again takes the place of the one before."""
+    """Return whether a recomputed row takes the place of the one before."""
     return sink.operation != _Sink.OPERATION_CREATE
 
 
 def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of server, index, mode and id."""
     yield from httpserver.violations(path, sink)
     if sink.operation not in _OPERATIONS:
         yield Violation(f"{path}.operation", f"{sink.operation} is not an operation", "UNKNOWN_ENUM_VALUE")
@@ -139,12 +139,12 @@ def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Ite
 
 
 def mapping(rows: Output) -> dict[str, dict[str, object]]:
-    """The fields of an index that takes these rows and nothing else."""
+    """Build the fields of an index that takes these rows and nothing else."""
     return {column.name: _field(column.type) for column in rows.columns}
 
 
 def holds(field: Mapping[str, object], known: Mapping[str, object]) -> bool:
-    """Whether a field that an index has takes values of one of ours, as far as types tell."""
+    """Return whether a field that an index has can store values of one of ours, as far as types show."""
     if known.get("enabled") is False:
         return True
     ours, theirs = str(field["type"]), str(known.get("type", "object"))
@@ -162,7 +162,7 @@ def _field(spark: str) -> dict[str, object]:
 
 
 def new_column(sink: spec_pb2.ElasticsearchSink, column: str) -> str:
-    """What becomes of the index when rows get a column."""
+    """Describe what happens to the index when rows get a column."""
     if sink.create_index:
         return f"the mapping of {sink.index} gets {column} where it is strict"
     return f"where the mapping of {sink.index} is strict it must have {column} before, or the driver fails"

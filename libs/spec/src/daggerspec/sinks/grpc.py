@@ -94,20 +94,20 @@ def fill(sink: spec_pb2.GrpcSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its method, of a service."""
+    """Return its method, of a service."""
     sink = resolved.sink.grpc
     service, _, method = sink.method.partition("/")
     return Destination("grpc", server_at(sink.target), service, method)
 
 
 def messages(sink: spec_pb2.GrpcSink) -> Mapping[str, str]:
-    """The request of its method, and where it is looked at its answer."""
+    """Return the request of its method, and its response if `success_if` reads it."""
     named = {"message": sink.message, "response": sink.response}
     return {field: name for field, name in named.items() if name}
 
 
 def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of address, method, message, condition and metadata."""
     if not fields.is_host_port(sink.target):
         yield Violation(f"{path}.target", "must be host:port", "INVALID_ADDRESS")
     yield from httpserver.caller(path, sink, is_plain=sink.plaintext)
@@ -130,7 +130,7 @@ def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Vio
 
 
 def _method(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
-    """Whether it is one, and of a service that is registered takes the message."""
+    """Yield the violations of a method's name, and of its messages if the service is registered."""
     match = _METHOD.fullmatch(sink.method)
     if match is None:
         yield Violation(path, "must be a method, as package.Service/Method", "INVALID_NAME")
@@ -156,7 +156,7 @@ def _method(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violat
 
 
 def _success(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
-    """Whether answers can say what they are to say."""
+    """Yield the violations of the condition that successful answers meet."""
     if sink.response and not sink.success_if:
         yield Violation(f"{path}.response", "goes with success_if alone", "UNEXPECTED")
     if sink.success_if and not sink.response:
@@ -169,7 +169,7 @@ def _success(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Viola
 
 
 def _own_message(path: str, message: str, asked: Asked) -> Iterator[Violation]:
-    """Whether the records, as they are, are requests of the method."""
+    """Yield a violation unless the records, as they are, are requests of the method."""
     for input_ in asked.spec.streams:
         stream = asked.catalogue.stream(input_.stream)
         if message and stream is not None and stream.message != message:

@@ -117,14 +117,14 @@ def fill(sink: spec_pb2.HttpSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """The path that its requests go to."""
+    """Return the path that its requests go to."""
     sink = resolved.sink.http
     base = urlsplit(sink.url).path.rstrip("/")
     return named("http", server_at(sink.url), "", f"{base}{sink.path}")
 
 
 def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of server, method, rows, statuses, body and texts."""
     yield from httpserver.violations(path, sink)
     if sink.method not in METHODS:
         yield Violation(f"{path}.method", f"must be one of {', '.join(METHODS)}", "INVALID_METHOD")
@@ -146,7 +146,7 @@ def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Vio
 
 
 def statuses(text: str) -> range | None:
-    """The statuses that a text names; None where it names none."""
+    """Parse a status, or a range of them; None if the text is neither."""
     match = _STATUSES.fullmatch(text)
     if match is None:
         return None
@@ -176,7 +176,7 @@ def _body(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violatio
 
 
 def _raw(path: str, sink: spec_pb2.HttpSink) -> Iterator[Violation]:
-    """What goes with objects alone: a record's value is what it is."""
+    """Yield the violations of keys that go with objects alone: a record's value is a body as it is."""
     if sink.body != _RAW:
         return
     if sink.rows_per_request > 1:
@@ -188,7 +188,7 @@ def _raw(path: str, sink: spec_pb2.HttpSink) -> Iterator[Violation]:
 
 
 def _texts(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
-    """Whether path, headers and query can be sent, and hold no secret."""
+    """Yield the violations of path, headers and query: they must be sendable, and hold no secret."""
     if sink.path and not (sink.path.startswith("/") and _PATH.fullmatch(template.literal(sink.path))):
         what = "must begin with /, and be as URLs have it, without ? and #: parameters go into query"
         yield Violation(f"{path}.path", what, "INVALID_URL")

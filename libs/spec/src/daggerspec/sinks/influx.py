@@ -77,13 +77,13 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its measurement, in a bucket: a server of release 1.8 takes any word for its organisation."""
+    """Return its measurement, in a bucket: a server of release 1.8 takes any word for its organisation."""
     sink = resolved.sink.influx
     return Destination("influx", server_at(sink.address.url), _bucket(sink.address), sink.measurement)
 
 
 def shared_container(cluster: spec_pb2.Cluster) -> Destination:
-    """All measurements of a cluster's bucket."""
+    """Return all measurements of a cluster's bucket."""
     return Destination("influx", server_at(cluster.influx.url), _bucket(cluster.influx), "", is_prefix=True)
 
 
@@ -92,7 +92,7 @@ def _bucket(address: spec_pb2.InfluxAddress) -> str:
 
 
 def violations(path: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of address, measurement and points."""
     if sink.measurement != asked.dagger:
         yield from measurement(f"{path}.measurement", sink.measurement)
     yield from catalogue.influx_address(f"{path}.address", sink.address)
@@ -110,7 +110,7 @@ def measurement(path: str, value: str) -> Iterator[Violation]:
 
 
 def unwritable(name: str) -> str | None:
-    """Why a measurement cannot stand in a line; None when it can."""
+    """Explain why a measurement cannot stand in a line; None if it can."""
     if not name:
         return "must not be empty"
     if name.startswith("#"):
@@ -120,7 +120,7 @@ def unwritable(name: str) -> str | None:
 
 
 def points(path: str, rows: Output) -> Iterator[Violation]:
-    """Whether rows are points: no two columns are one tag, and something is left beside tags and time."""
+    """Yield the violations of rows as points: two columns of one tag, or nothing beside tags and time."""
     tags = [column.key for column in rows.columns if column.role is Role.TAG]
     for tag in sorted({tag for tag in tags if tags.count(tag) > 1}):
         yield Violation(

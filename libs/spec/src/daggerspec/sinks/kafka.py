@@ -73,19 +73,19 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its topic."""
+    """Return its topic."""
     servers = servers_at(resolved.kafka.bootstrap_servers)
     return Destination("kafka", servers, "", resolved.sink.kafka.topic)
 
 
 def overwrites(sink: spec_pb2.KafkaSink) -> bool:
-    """Whether a row that is computed again takes the place of the one before: by its key, for who reads."""
+    """Return whether a recomputed row takes the place of the one before: by its key, for readers."""
     del sink
     return True
 
 
 def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of address, topic, message and key."""
     yield from fields.topic(f"{path}.topic", sink.topic)
     if topics.is_platform(sink.topic):
         text = f"topics that begin with {topics.PREFIX} are the platform's"
@@ -109,5 +109,5 @@ def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Vi
 
 
 def messages(sink: spec_pb2.KafkaSink) -> Mapping[str, str]:
-    """The message of its records."""
+    """Return the message of its records."""
     return {"message": sink.message} if sink.format == _PROTOBUF and sink.message else {}

@@ -33,19 +33,19 @@ def fill(sink: spec_pb2.LogSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None
 
 
 def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
-    """It has no address."""
+    """Yield nothing: it has no address."""
     del path, resolved, asked
     yield from ()
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
-    """None: its rows are in the log of its dagger's driver."""
+    """Return None: its rows are in the log of its dagger's driver."""
     del resolved
     return None
 
 
 def violations(path: str, sink: spec_pb2.LogSink, asked: Asked) -> Iterator[Violation]:
-    """Any limit is one."""
+    """Yield nothing: any limit is valid."""
     del path, sink, asked
     yield from ()
 

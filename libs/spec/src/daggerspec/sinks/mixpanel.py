@@ -62,13 +62,13 @@ def fill(sink: spec_pb2.MixpanelSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its event, in a project."""
+    """Return its event, in a project."""
     sink = resolved.sink.mixpanel
     return named("mixpanel", server_at(sink.url), sink.project, sink.event)
 
 
 def violations(path: str, sink: spec_pb2.MixpanelSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of project, event, identity and credentials."""
     if not _PROJECT.fullmatch(sink.project):
         yield Violation(f"{path}.project", "must be the number of a project", "INVALID_NAME")
     if not sink.user or ":" in sink.user or not sink.user.isprintable():

@@ -58,7 +58,7 @@ _MEANT: Final = {
     "kafka_time": ": select __timestamp AS kafka_time",
     "rowtime": ": leave it out, for the time of the row",
 }
-"""What is said of times that have no column."""
+"""Advice in messages about times that have no column."""
 KEYS: Final = (
     Key(
         "location",
@@ -101,12 +101,12 @@ def fill(sink: spec_pb2.ParquetSink, dagger: str, spec: spec_pb2.DaggerSpec) -> 
 
 
 def is_s3(sink: spec_pb2.ParquetSink) -> bool:
-    """Whether its files are objects of S3."""
+    """Return whether its files are objects of S3."""
     return sink.location.startswith(S3)
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """All below the folder of its table, in a bucket or on the drivers' hosts."""
+    """Return all below the folder of its table, in a bucket or on the drivers' hosts."""
     sink = resolved.sink.parquet
     if not is_s3(sink):
         return Destination("parquet", "", "", f"{sink.location}/{sink.table}/", is_prefix=True)
@@ -119,7 +119,7 @@ def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
 
 
 def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of place, folders, codec and columns."""
     if is_s3(sink):
         yield from _bucket(path, sink)
     elif not sink.location:
@@ -145,7 +145,7 @@ def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[
 
 
 def _bucket(path: str, sink: spec_pb2.ParquetSink) -> Iterator[Violation]:
-    """What is wrong with where objects are."""
+    """Yield the violations of the objects' bucket, endpoint and credentials."""
     if not _BUCKET.fullmatch(sink.location) or {".", ".."} & set(sink.location.split("/")):
         text = "must be s3://BUCKET or s3://BUCKET/PREFIX, of letters, digits, =, _, . and -"
         yield Violation(f"{path}.location", text, "INVALID_LOCATION")
@@ -156,7 +156,7 @@ def _bucket(path: str, sink: spec_pb2.ParquetSink) -> Iterator[Violation]:
 
 
 def _folders(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with which folder is for which rows."""
+    """Yield the violations of the folders that rows are divided into."""
     for field, known in (("per", spec_pb2.ParquetSink.Per), ("codec", spec_pb2.ParquetSink.Codec)):
         if getattr(sink, field) not in known.values():
             yield Violation(f"{path}.{field}", f"{getattr(sink, field)} is none", "UNKNOWN_ENUM_VALUE")

@@ -66,19 +66,19 @@ def fill(sink: spec_pb2.RedisSink, dagger: str, spec: spec_pb2.DaggerSpec) -> No
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its keys, in a database."""
+    """Return its keys, in a database."""
     sink = resolved.sink.redis
     return named("redis", server_at(sink.address), str(sink.database), sink.key)
 
 
 def has_own_key(sink: spec_pb2.RedisSink, rows: Output) -> bool:
-    """Whether several rows may have one key: its template is somebody's own."""
+    """Return whether several rows may have one key: its template is somebody's own."""
     del sink, rows
     return True
 
 
 def violations(path: str, sink: spec_pb2.RedisSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of address, credentials, key, type and ttl."""
     if not fields.is_host_port(sink.address):
         yield Violation(f"{path}.address", "must be host:port", "INVALID_ADDRESS")
     yield from _caller(path, sink)
@@ -97,7 +97,7 @@ def violations(path: str, sink: spec_pb2.RedisSink, asked: Asked) -> Iterator[Vi
 
 
 def _caller(path: str, sink: spec_pb2.RedisSink) -> Iterator[Violation]:
-    """Who writes, and how the server is known."""
+    """Yield the violations of user, password and TLS."""
     if sink.user and (not sink.user.isprintable() or " " in sink.user):
         yield Violation(f"{path}.user", "must be printable characters, without blanks", "INVALID_CHARACTER")
     if sink.HasField("password"):
