@@ -381,7 +381,7 @@ def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
 
 
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
-    """Return the longest interval of batches that the sinks prefer; None if one of them has no preference."""
+    """Return the shortest interval of batches that a sink prefers; None if one has no preference."""
     asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
     wanted = [name for name in asked if name is not None]
     return min(wanted) if wanted and len(wanted) == len(asked) else None
