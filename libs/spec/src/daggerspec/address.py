@@ -46,9 +46,9 @@ def base(text: str) -> Address | None:
 
 def covers(allowed: Iterable[str], to: str) -> bool:
     """Return whether all servers of `to` (a URL, or host:port,host:port …) are among the allowed ones."""
-    known = [address for address in map(parse, allowed) if address is not None]
+    permitted = [address for address in map(parse, allowed) if address is not None]
     servers = [parse(part.strip()) for part in to.split(",")]
-    return all(server is not None and any(_is(one, server) for one in known) for server in servers)
+    return all(server is not None and any(_is(one, server) for one in permitted) for server in servers)
 
 
 def _is(allowed: Address, to: Address) -> bool:

@@ -40,8 +40,8 @@ def servers(sink: spec_pb2.Sink) -> Mapping[str, str]:
     its secrets.
     """
     field, where = reached_at(sink)
-    asked = {path: to for path, _, to in secrets_sent(sink) if to}
-    return {field: where, **asked} if where else asked
+    secret_servers = {path: to for path, _, to in secrets_sent(sink) if to}
+    return {field: where, **secret_servers} if where else secret_servers
 
 
 def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:

@@ -53,8 +53,8 @@ def team(path: str, value: str) -> Iterator[Violation]:
 
 
 def _unlike_a_name(path: str, least: int) -> Violation:
-    what = f"{least} to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit"
-    return Violation(path, f"must be {what}", "INVALID_NAME")
+    form = f"{least} to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit"
+    return Violation(path, f"must be {form}", "INVALID_NAME")
 
 
 def table(path: str, value: str) -> Iterator[Violation]:

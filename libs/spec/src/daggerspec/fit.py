@@ -53,11 +53,11 @@ def mismatches(path: str, columns: Sequence[Column], message: Descriptor) -> Ite
 def _field(path: str, column: str, kind: Type, owner: Descriptor, name: str) -> Iterator[Violation]:
     field = owner.fields_by_name.get(name)
     if field is None:
-        meant = hint(nearest(name, owner.fields_by_name), "")
-        text = f"column {column}: {owner.full_name} has no field {name}{meant}"
+        suggestion = hint(nearest(name, owner.fields_by_name), "")
+        text = f"column {column}: {owner.full_name} has no field {name}{suggestion}"
         yield Violation(path, text, "UNKNOWN_FIELD")
-    elif (held := map_entry(field)) is not None:
-        parts, entry = dict(kind.parts), held.fields_by_name
+    elif (pair := map_entry(field)) is not None:
+        parts, entry = dict(kind.parts), pair.fields_by_name
         if kind.name != "map":
             yield _mismatch(path, column, kind, field)
         else:

@@ -86,12 +86,12 @@ def registered(path: str, value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAd
     """Check the address of a cluster to register: it may set listed properties, and those of `before`."""
     wrong = list(address(path, value))
     yield from wrong
-    said = {violation.field for violation in wrong}
-    kept = {*before.properties, *before.secret_properties}
+    reported = {violation.field for violation in wrong}
+    previous = {*before.properties, *before.secret_properties}
     for kind, keys in (("properties", value.properties), ("secret_properties", value.secret_properties)):
-        for key in sorted(set(keys) - LISTED - kept):
+        for key in sorted(set(keys) - LISTED - previous):
             field, near = f'{path}.{kind}["{key}"]', nearest(key, LISTED, cutoff=0.8)
-            if not any(path.startswith(field) for path in said):
+            if not any(path.startswith(field) for path in reported):
                 text = f"is not among the client properties that may be set{hint(near, '')}"
                 yield Violation(field, text, "FORBIDDEN_PROPERTY", suggestion=near or "")
 

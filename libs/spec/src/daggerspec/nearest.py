@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def nearest(wrong: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+def nearest(wrong: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the name that was probably meant, whatever its letter case; None if none is near.
 
     A name without dots may be the last part of one with dots: `Booking` of acme.v1.Booking. `cutoff` is how
     alike they must be, from 0 to 1.
     """
-    names = sorted(known)
+    names = sorted(names)
     spelt = {name.lower(): name for name in names}
     if "." not in wrong:
         for name in names:

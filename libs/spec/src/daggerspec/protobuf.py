@@ -57,16 +57,16 @@ def children(message: Message) -> Iterator[Message]:
     """Yield the messages that stand in a message itself: of each field that is set, those of maps too."""
     for field, value in message.ListFields():
         if field.message_type is not None:
-            held = value.values() if is_map(field) else value if field.is_repeated else (value,)
-            yield from (message for message in held if isinstance(message, Message))
+            values = value.values() if is_map(field) else value if field.is_repeated else (value,)
+            yield from (message for message in values if isinstance(message, Message))
 
 
 @lru_cache(1024)  # a dagger says the same few instants again and again, and to make one takes 2 µs
 def timestamp(time: datetime) -> Timestamp:
     """Convert an instant to a Timestamp. The result is shared: copy it into a message, never change it."""
-    made = Timestamp()
-    made.FromDatetime(time)
-    return made
+    result = Timestamp()
+    result.FromDatetime(time)
+    return result
 
 
 def is_instant(time: Timestamp) -> bool:

@@ -89,7 +89,7 @@ def _section(title: str, kind: Kind) -> str:
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
     records = "yes" if kind.CAPABILITIES.records else "no"
-    kept = ", ".join(f"`{limit}`" for limit in kind.CAPABILITIES.limits)
+    limits = ", ".join(f"`{limit}`" for limit in kind.CAPABILITIES.limits)
     lines = [
         f"## {title}",
         "",
@@ -100,7 +100,7 @@ def _section(title: str, kind: Kind) -> str:
         f"* `emit: early`: {early}.",
         f"* Records as they are (`payload: record`): {records}.",
         f"* A registered one says: {', '.join(address) or 'nothing, it has no address'}.",
-        f"* Limits that it keeps: {kept or 'none'}.",
+        f"* Limits that it keeps: {limits or 'none'}.",
         "",
         "| key | needed | what it says |",
         "|---|---|---|",

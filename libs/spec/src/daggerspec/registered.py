@@ -34,37 +34,40 @@ def take(
     path: str, sink: spec_pb2.Sink, kind: str, keys: Sequence[Key], team: str, catalogue: Catalogue
 ) -> Iterator[Violation]:
     """Have a sink say what the registered one says that it names; tells why it may not."""
-    held = catalogue.sink(sink.registered)
-    if held is None:
+    registration = catalogue.sink(sink.registered)
+    if registration is None:
         yield unregistered(f"{path}.registered", "sink", sink.registered)
         return
-    about = {"name": held.name, "team": team}
-    if held.teams and team not in held.teams:
-        text = f"sink {held.name} is not for team {team}: an owner of it can register it for that team, too"
+    about = {"name": registration.name, "team": team}
+    if registration.teams and team not in registration.teams:
+        text = (
+            f"sink {registration.name} is not for team {team}: "
+            f"an owner of it can register it for that team, too"
+        )
         yield Violation(f"{path}.registered", text, "SINK_FORBIDDEN", metadata=about)
         return
-    other = held.sink.WhichOneof("kind")
+    other = registration.sink.WhichOneof("kind")
     if other != kind:
-        text = f"sink {held.name} is of the kind {other}, not {kind}"
+        text = f"sink {registration.name} is of the kind {other}, not {kind}"
         yield Violation(
             f"{path}.registered", text, "WRONG_KIND", metadata={**about, "kind_of_sink": str(other)}
         )
         return
-    own, theirs = getattr(sink, kind), getattr(of_team(held, team, keys), kind)
+    own, theirs = getattr(sink, kind), getattr(of_team(registration, team, keys), kind)
     for key in addresses(keys):
         if not key.said(theirs):
             continue
         if key.said(own):
-            text = f"is said by the registered sink {held.name}: leave it out"
+            text = f"is said by the registered sink {registration.name}: leave it out"
             yield Violation(f"{path}.{kind}.{key.field}", text, "UNEXPECTED")
         key.take(own, theirs)
 
 
-def of_team(held: spec_pb2.RegisteredSink, team: str, keys: Sequence[Key]) -> spec_pb2.Sink:
+def of_team(registration: spec_pb2.RegisteredSink, team: str, keys: Sequence[Key]) -> spec_pb2.Sink:
     """Return where the daggers of a team write by a registered sink: its address, with the team's parts."""
-    kind = held.sink.WhichOneof("kind") or ""
-    address = spec_pb2.Sink.FromString(held.sink.SerializeToString())
-    for parts in (own.sink for own in held.by_team if own.team == team):
+    kind = registration.sink.WhichOneof("kind") or ""
+    address = spec_pb2.Sink.FromString(registration.sink.SerializeToString())
+    for parts in (own.sink for own in registration.by_team if own.team == team):
         for key in addresses(keys):
             if key.said(getattr(parts, kind)):
                 key.take(getattr(address, kind), getattr(parts, kind))
@@ -144,7 +147,7 @@ def by_team(path: str, value: spec_pb2.RegisteredSink, keys: Sequence[Key]) -> I
                 yield Violation(f"{where}.sink.{kind}.{key.field}", text, "UNEXPECTED")
 
 
-def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str]) -> Iterator[Violation]:
+def limits(path: str, kind: str, limit: spec_pb2.RateLimit, enforced: Sequence[str]) -> Iterator[Violation]:
     """Yield the violations of rate limits. A limit that the kind does not enforce is refused, so that nobody
     relies on it.
     """
@@ -154,23 +157,23 @@ def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str])
             yield Violation(
                 f"{path}.{field.name}", f"must be a number from 0 to {bound:,.0f}", "OUT_OF_RANGE"
             )
-        if field.name not in kept:
-            text = f"{field.name} is not kept by a {kind} sink, which keeps {', '.join(kept) or 'none'}"
+        if field.name not in enforced:
+            text = f"{field.name} is not kept by a {kind} sink, which keeps {', '.join(enforced) or 'none'}"
             yield Violation(f"{path}.{field.name}", text, "LIMIT_NOT_KEPT")
 
 
 def address(path: str, kind: str, sink: Any, keys: Sequence[Key]) -> Iterator[Violation]:
     """Yield the violations of a sink that sets anything but its address; `path` is that of its message."""
-    known = addresses(keys)
-    if not known:
+    address_keys = addresses(keys)
+    if not address_keys:
         yield Violation(path, f"a {kind} sink has no address: there is nothing to register", "NO_ADDRESS")
         return
-    if not known[0].said(sink):
+    if not address_keys[0].said(sink):
         text = "is required: where the sink is"
-        yield Violation(f"{path}.{known[0].field}", text, "REQUIRED")
+        yield Violation(f"{path}.{address_keys[0].field}", text, "REQUIRED")
     for key in flat(keys):
         if not key.address and key.said(sink):
-            text = f"is said by daggers; here stand {', '.join(key.name for key in known)}"
+            text = f"is said by daggers; here stand {', '.join(key.name for key in address_keys)}"
             yield Violation(f"{path}.{key.field}", text, "UNEXPECTED")
         if key.sent_to and key.said(sink) and not key.value(sink).name:
             text = "must be the name of a registered secret"

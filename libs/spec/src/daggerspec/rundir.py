@@ -80,15 +80,15 @@ class DriverIdentity:
     def from_json(cls, text: str) -> DriverIdentity:
         """Parse the text of its file; fields that later versions add are ignored. Raises: ValueError."""
         try:
-            said = json.loads(text)
+            fields = json.loads(text)
             return cls(
-                dagger=str(said["dagger"]),
-                generation=int(said["generation"]),
-                run_dir=str(said["run_dir"]),
-                boot_id=str(said["boot_id"]),
-                pid=int(said["pid"]),
-                start_ticks=int(said["start_ticks"]),
-                spare=said.get("spare") is True,
+                dagger=str(fields["dagger"]),
+                generation=int(fields["generation"]),
+                run_dir=str(fields["run_dir"]),
+                boot_id=str(fields["boot_id"]),
+                pid=int(fields["pid"]),
+                start_ticks=int(fields["start_ticks"]),
+                spare=fields.get("spare") is True,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"it is no identity of a driver: {text[:200]}") from error

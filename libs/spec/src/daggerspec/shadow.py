@@ -33,15 +33,15 @@ class ShadowState:
     def from_json(cls, text: str) -> ShadowState:
         """Parse the text of its file; fields that later versions add are ignored. Raises: ValueError."""
         try:
-            said = json.loads(text)
+            fields = json.loads(text)
             return cls(
-                caught_up=said.get("caught_up") is True,
-                written=int(said["written"]),
-                closed=int(said["closed"]),
-                next_end=int(said["next_end"]),
-                holds=int(said["holds"]),
-                final=said.get("final") is True,
-                taken=said.get("taken") is True,
+                caught_up=fields.get("caught_up") is True,
+                written=int(fields["written"]),
+                closed=int(fields["closed"]),
+                next_end=int(fields["next_end"]),
+                holds=int(fields["holds"]),
+                final=fields.get("final") is True,
+                taken=fields.get("taken") is True,
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"it is no state of a shadow: {text[:200]}") from error

@@ -101,18 +101,18 @@ def _is(comparison: Comparison, answer: Any) -> bool:
 def _wrong(path: str, comparison: Comparison, message: Descriptor) -> Iterator[Violation]:
     owner: Descriptor = message
     for number, name in enumerate(comparison.path):
-        field, shown = owner.fields_by_name.get(name), ".".join(("response", *comparison.path[: number + 1]))
+        field, label = owner.fields_by_name.get(name), ".".join(("response", *comparison.path[: number + 1]))
         if field is None:
             others = hint(nearest(name, owner.fields_by_name), "")
             yield Violation(path, f"{owner.full_name} has no field {name}{others}", "UNKNOWN_FIELD")
             return
         is_last = number == len(comparison.path) - 1
         if field.is_repeated or is_last == (field.message_type is not None):
-            what = "a single value of a scalar type" if is_last else "a single message"
-            yield Violation(path, f"{shown} is not {what}", "TYPE_MISMATCH")
+            expected = "a single value of a scalar type" if is_last else "a single message"
+            yield Violation(path, f"{label} is not {expected}", "TYPE_MISMATCH")
             return
         if is_last and (wanted := _misfit(field, comparison.constant)):
-            yield Violation(path, f"{shown} is {wanted}", "TYPE_MISMATCH")
+            yield Violation(path, f"{label} is {wanted}", "TYPE_MISMATCH")
         if field.message_type is not None:
             owner = field.message_type
 

@@ -72,11 +72,11 @@ def violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]
     for reference in references(text):
         if reference.column not in types:
             others = hint(nearest(reference.column, list(types)), f": it has {', '.join(types)}")
-            what = f"the query has no column {reference.column}{others}"
-            yield Violation(path, what, "SINK_TEMPLATE")
+            problem = f"the query has no column {reference.column}{others}"
+            yield Violation(path, problem, "SINK_TEMPLATE")
         elif reference.format and types[reference.column] != "timestamp":
-            what = f"{reference.column} is no time, and takes no format"
-            yield Violation(path, what, "SINK_TEMPLATE")
+            problem = f"{reference.column} is no time, and takes no format"
+            yield Violation(path, problem, "SINK_TEMPLATE")
 
 
 def json_violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]:
@@ -96,8 +96,8 @@ def wrap_violations(path: str, text: str) -> Iterator[Violation]:
         parsed(text)
         around(text)
     except ValueError:
-        what = f"must be JSON, and have the string {ROWS} once, where the rows stand"
-        yield Violation(path, what, "SINK_TEMPLATE")
+        problem = f"must be JSON, and have the string {ROWS} once, where the rows stand"
+        yield Violation(path, problem, "SINK_TEMPLATE")
 
 
 def parsed(text: str) -> Any:

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from daggerspec import defaults, folders, query, rules, secrets, sinks
 from daggerspec.catalogue import Unresolved
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 from fleet.fold import ownership
 from fleet.fold.catalogue import Entry, closure, defining_file
 from fleet.fold.dagger import Dagger
@@ -82,7 +82,7 @@ def job(
     catalogue = Registered(fleet)
     for wrong in rules.unresolved("spec", dagger.name, spec, catalogue):
         raise Unresolved(wrong.reason, f"{wrong.field} {wrong.description}")
-    asked = Asked(dagger.name, spec, catalogue)
+    asked = ValidationContext(dagger.name, spec, catalogue)
     resolved = [sinks.resolve("", sink_, asked)[0] for sink_ in spec.sinks]
     for held in resolved:
         if held.HasField("egress"):
@@ -174,14 +174,14 @@ def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
 
 def sink(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
     """A sink of the dagger `name` with its address filled in from its cluster, as far as that has one."""
-    return sinks.resolve("", asked, Asked(name, spec, Registered(fleet)))[0]
+    return sinks.resolve("", asked, ValidationContext(name, spec, Registered(fleet)))[0]
 
 
 def own_secrets(
     fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec
 ) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
     """The secrets that the spec of a dagger finds by itself: field, where they are, where they go."""
-    asked = Asked(name, spec, Registered(fleet))
+    asked = ValidationContext(name, spec, Registered(fleet))
     for number, sink in enumerate(spec.sinks):
         for field, reference, to in sinks.own_secrets(sink, asked):
             if to and secrets.is_place(reference):

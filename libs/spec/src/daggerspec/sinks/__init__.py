@@ -23,7 +23,7 @@ from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import TIMES, Column, Output, Role
 from daggerspec.destination import Destination
 from daggerspec.keys import Key, flat
-from daggerspec.kind import Asked, Kind, Resolved
+from daggerspec.kind import Kind, Resolved, ValidationContext
 from daggerspec.protobuf import is_map
 from daggerspec.secrets import wrong_use
 from daggerspec.state import updates
@@ -84,7 +84,7 @@ def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
         key.clear(own)
 
 
-def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
+def resolve(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Resolved:
     """Return a sink with the empty parts of its address taken from its registration and its cluster, and the
     violations of names that are not registered. Registered secrets stand by their names.
     """
@@ -92,23 +92,25 @@ def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
     name = kind_of(sink)
     if name is None:
         return resolved, [Violation(path, f"must be one of {', '.join(names())}", "REQUIRED")]
-    kind, wrong, team = load(name), list[Violation](), asked.spec.team
+    kind, wrong, team = load(name), list[Violation](), context.spec.team
     if sink.registered:
-        wrong += registered.take(path, resolved.sink, name, kind.KEYS, team, asked.catalogue)
+        wrong += registered.take(path, resolved.sink, name, kind.KEYS, team, context.catalogue)
         if not _is_known(path, wrong):
             return resolved, wrong
-    wrong += kind.resolve(f"{path}.{name}", resolved, asked)
-    held = asked.catalogue.sink(sink.registered) if sink.registered else None
-    if held is not None and held.exempt:
+    wrong += kind.resolve(f"{path}.{name}", resolved, context)
+    resolution = context.catalogue.sink(sink.registered) if sink.registered else None
+    if resolution is not None and resolution.exempt:
         resolved.ClearField("egress")
     own, whole = getattr(sink, name), getattr(resolved.sink, name)
-    wrong += registered.secrets(f"{path}.{name}", own, whole, value_keys(name), team, asked.catalogue)
+    wrong += registered.secrets(f"{path}.{name}", own, whole, value_keys(name), team, context.catalogue)
     return resolved, wrong
 
 
-def all_resolved(path: str, asked: Asked) -> Sequence[Resolved]:
+def all_resolved(path: str, context: ValidationContext) -> Sequence[Resolved]:
     """Resolve all sinks of a dagger; `path` is that of the specification."""
-    return [resolve(f"{path}.sinks[{number}]", sink, asked) for number, sink in enumerate(asked.spec.sinks)]
+    return [
+        resolve(f"{path}.sinks[{number}]", sink, context) for number, sink in enumerate(context.spec.sinks)
+    ]
 
 
 def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
@@ -116,7 +118,9 @@ def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
     return not any(violation.field == f"{path}.registered" for violation in wrong)
 
 
-def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
+def own_secrets(
+    sink: spec_pb2.Sink, context: ValidationContext
+) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
     """Yield the secrets that a sink refers to itself: the field below it, the reference, the address."""
     name = kind_of(sink)
     if name is None:
@@ -124,7 +128,7 @@ def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_p
     own, keys = getattr(sink, name), value_keys(name)
     if not any(key.sent_to and key.said(own) for key in keys):
         return
-    whole = getattr(resolve("", sink, asked)[0].sink, name)
+    whole = getattr(resolve("", sink, context)[0].sink, name)
     for key, reference, to in registered.own_secrets(own, whole, keys):
         yield f"{name}.{key.field}", reference, to
 
@@ -194,7 +198,7 @@ def _place(sink: spec_pb2.Sink, catalogue: Catalogue) -> Destination | None:
     name = kind_of(sink)
     if name is None:
         return None
-    list(load(name).resolve("", resolved, Asked("", spec_pb2.DaggerSpec(), catalogue)))
+    list(load(name).resolve("", resolved, ValidationContext("", spec_pb2.DaggerSpec(), catalogue)))
     return destination(resolved)
 
 
@@ -211,9 +215,9 @@ def _address_wrong(
     name = kind_of(sink) or ""
     kind, whole = load(name), getattr(sink, name)
     # What a kind says of a sink of no dagger: of that, what is about these parts.
-    asked = Asked("", spec_pb2.DaggerSpec(), catalogue)
-    told = [*kind.resolve(path, spec_pb2.ResolvedSink(sink=sink), asked)]
-    told += _kinds_own(path, kind, whole, asked)
+    context = ValidationContext("", spec_pb2.DaggerSpec(), catalogue)
+    told = [*kind.resolve(path, spec_pb2.ResolvedSink(sink=sink), context)]
+    told += _kinds_own(path, kind, whole, context)
     about = tuple(f"{path}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
     yield from (violation for violation in told if violation.field.startswith(about))
     for key, reference, to in registered.own_secrets(own, whole, value_keys(name)):
@@ -257,53 +261,57 @@ def conditions(spec: spec_pb2.DaggerSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sink.when for sink in spec.sinks if sink.when))
 
 
-def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
+def unresolved(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Iterator[Violation]:
     """Yield the violations of a sink's names that are not registered."""
-    yield from resolve(path, sink, asked)[1]
-    yield from _unknown_messages(path, sink, asked)
+    yield from resolve(path, sink, context)[1]
+    yield from _unknown_messages(path, sink, context)
 
 
-def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> Iterator[Violation]:
+def violations(
+    path: str, sink: spec_pb2.Sink, context: ValidationContext, resolution: Resolved
+) -> Iterator[Violation]:
     """Yield every violation of a sink; `resolution` is the sink, resolved."""
     yield from outages.violations(path, sink)
-    resolved, wrong = held
+    resolved, wrong = resolution
     yield from wrong
     if not _is_known(path, wrong):
         return
-    yield from _unknown_messages(path, sink, asked)
+    yield from _unknown_messages(path, sink, context)
     name = kind_of(sink)
     if name is None:
         return
     kind = load(name)
     yield from registered.limits(f"{path}.limit", name, sink.limit, kind.CAPABILITIES.limits)
-    yield from _kinds_own(f"{path}.{name}", kind, getattr(resolved.sink, name), asked)
-    if sink.on_outage.auto_replay and (rows := asked.output) is not None:  # noqa: SIM102
-        if may_be_older(resolved.sink, rows, updates=updates(asked.spec)):
-            what = "cannot be: an old row would replace a newer one, which takes a person (replay --force)"
-            yield Violation(f"{path}.on_outage.auto_replay", what, "NEWER_MAY_EXIST")
-    if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
+    yield from _kinds_own(f"{path}.{name}", kind, getattr(resolved.sink, name), context)
+    if sink.on_outage.auto_replay and (rows := context.output) is not None:  # noqa: SIM102
+        if may_be_older(resolved.sink, rows, updates=updates(context.spec)):
+            problem = "cannot be: an old row would replace a newer one, which takes a person (replay --force)"
+            yield Violation(f"{path}.on_outage.auto_replay", problem, "NEWER_MAY_EXIST")
+    if context.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
         upserting = " or ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.upserts)
-        what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
-        yield Violation(path, what, "NOT_UPSERT")
-    if query.has_records(asked.spec) and not kind.CAPABILITIES.records:
+        problem = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
+        yield Violation(path, problem, "NOT_UPSERT")
+    if query.has_records(context.spec) and not kind.CAPABILITIES.records:
         taking = ", ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.records)
-        what = f"a {name} sink takes no records as they are (payload: record): use one that does ({taking})"
-        yield Violation(path, what, "NOT_RECORDS")
+        problem = (
+            f"a {name} sink takes no records as they are (payload: record): use one that does ({taking})"
+        )
+        yield Violation(path, problem, "NOT_RECORDS")
 
 
-def _kinds_own(path: str, kind: Kind, own: Any, asked: Asked) -> Iterator[Violation]:
+def _kinds_own(path: str, kind: Kind, own: Any, context: ValidationContext) -> Iterator[Violation]:
     """Yield the violations of a kind's message: by the kind's own rules, then of its numbers, by its keys."""
-    wrong = list(kind.violations(path, own, asked))
+    wrong = list(kind.violations(path, own, context))
     yield from wrong
     known = {violation.field for violation in wrong}
     for key in flat(kind.KEYS):
         yield from (violation for violation in key.violations(path, own) if violation.field not in known)
 
 
-def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
+def _unknown_messages(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Iterator[Violation]:
     for field, message in messages(sink).items():
         try:
-            asked.catalogue.message(message)
+            context.catalogue.message(message)
         except Unresolved as error:
             yield Violation(f"{path}.{kind_of(sink)}.{field}", error.detail, error.reason)
 
@@ -382,9 +390,9 @@ def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
 
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
     """Return the shortest interval of batches that a sink prefers; None if one has no preference."""
-    asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
-    wanted = [name for name in asked if name is not None]
-    return min(wanted) if wanted and len(wanted) == len(asked) else None
+    context = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
+    wanted = [name for name in context if name is not None]
+    return min(wanted) if wanted and len(wanted) == len(context) else None
 
 
 def telling(sink: spec_pb2.Sink, columns: Sequence[Column]) -> tuple[str, ...]:

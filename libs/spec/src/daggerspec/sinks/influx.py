@@ -12,7 +12,7 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output, Role, time_column
 from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages
+from daggerspec.kind import ValidationContext, no_messages
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -55,9 +55,9 @@ def fill(sink: spec_pb2.InfluxSink, dagger: str, spec: spec_pb2.DaggerSpec) -> N
     sink.measurement = sink.measurement or dagger
 
 
-def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, context: ValidationContext) -> Iterator[Violation]:
     """Take the empty parts of its address from the dagger's cluster."""
-    cluster = asked.catalogue.cluster(asked.spec.cluster)
+    cluster = context.catalogue.cluster(context.spec.cluster)
     if cluster is None:
         return
     own, default = resolved.sink.influx.address, cluster.influx
@@ -91,13 +91,13 @@ def _bucket(address: spec_pb2.InfluxAddress) -> str:
     return address.bucket.removesuffix(_STANDARD_POLICY)
 
 
-def violations(path: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.InfluxSink, context: ValidationContext) -> Iterator[Violation]:
     """Yield the violations of address, measurement and points."""
-    if sink.measurement != asked.dagger:
+    if sink.measurement != context.dagger:
         yield from measurement(f"{path}.measurement", sink.measurement)
     yield from catalogue.influx_address(f"{path}.address", sink.address)
-    if asked.output is not None:
-        yield from points(path, asked.output)
+    if context.output is not None:
+        yield from points(path, context.output)
 
 
 def measurement(path: str, value: str) -> Iterator[Violation]:

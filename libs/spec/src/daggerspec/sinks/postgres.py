@@ -23,7 +23,7 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
@@ -124,20 +124,20 @@ def overwrites(sink: spec_pb2.PostgresSink) -> bool:
     return sink.mode == spec_pb2.PostgresSink.MODE_UPSERT
 
 
-def violations(path: str, sink: spec_pb2.PostgresSink, asked: Asked) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.PostgresSink, context: ValidationContext) -> Iterator[Violation]:
     """Yield the violations of address, table, mode, key and columns."""
     yield from _address(f"{path}.address", sink.address)
     for field in ("schema", "table"):
         yield from _name(f"{path}.{field}", getattr(sink, field))
     if sink.mode not in _MODES:
         yield Violation(f"{path}.mode", f"{sink.mode} is not a mode", "UNKNOWN_ENUM_VALUE")
-    elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and asked.spec.emit == spec_pb2.EMIT_EARLY:
-        what = "must be upsert for emit early: its rows come again, and the last is the one that counts"
-        yield Violation(f"{path}.mode", what, "SINK_CANNOT_UPDATE")
+    elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and context.spec.emit == spec_pb2.EMIT_EARLY:
+        problem = "must be upsert for emit early: its rows come again, and the last is the one that counts"
+        yield Violation(f"{path}.mode", problem, "SINK_CANNOT_UPDATE")
     if sink.mode == _APPEND and sink.key:
         yield Violation(f"{path}.key", "goes with upsert and insert_ignore only", "UNEXPECTED")
-    if asked.output is not None:
-        yield from _columns(path, sink, asked.output)
+    if context.output is not None:
+        yield from _columns(path, sink, context.output)
 
 
 def key(sink: spec_pb2.PostgresSink, rows: Output) -> Sequence[str]:
@@ -261,8 +261,8 @@ def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[V
             f"{path}.columns", f"two columns of the query cannot be the column {repeated}", "DUPLICATE_COLUMN"
         )
     if sink.mode != _APPEND and not key(sink, rows):
-        what = "is required: the query does not show what tells its rows apart; name columns that do"
-        yield Violation(f"{path}.key", what, "SINK_KEY_MISSING")
+        problem = "is required: the query does not show what tells its rows apart; name columns that do"
+        yield Violation(f"{path}.key", problem, "SINK_KEY_MISSING")
 
 
 def new_column(sink: spec_pb2.PostgresSink, column: str) -> str:

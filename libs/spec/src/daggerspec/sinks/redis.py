@@ -22,7 +22,7 @@ from daggerspec.columns import Output
 from daggerspec.destination import Destination, named, server_at
 from daggerspec.httpserver import CA_FILE
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -77,7 +77,7 @@ def has_own_key(sink: spec_pb2.RedisSink, rows: Output) -> bool:
     return True
 
 
-def violations(path: str, sink: spec_pb2.RedisSink, asked: Asked) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.RedisSink, context: ValidationContext) -> Iterator[Violation]:
     """Yield the violations of address, credentials, key, type and ttl."""
     if not fields.is_host_port(sink.address):
         yield Violation(f"{path}.address", "must be host:port", "INVALID_ADDRESS")
@@ -85,11 +85,11 @@ def violations(path: str, sink: spec_pb2.RedisSink, asked: Asked) -> Iterator[Vi
     if not sink.key:
         yield Violation(f"{path}.key", "is required", "REQUIRED")
     elif not template.references(sink.key):
-        what = "must have a ${column}: else each row takes the place of the one before"
-        yield Violation(f"{path}.key", what, "SINK_TEMPLATE")
+        problem = "must have a ${column}: else each row takes the place of the one before"
+        yield Violation(f"{path}.key", problem, "SINK_TEMPLATE")
     if len(template.literal(sink.key).encode()) > MAX_KEY:
         yield Violation(f"{path}.key", f"must not be longer than {MAX_KEY} bytes", "TOO_LONG")
-    yield from template.violations(f"{path}.key", sink.key, asked.output)
+    yield from template.violations(f"{path}.key", sink.key, context.output)
     if sink.type not in _TYPES:
         yield Violation(f"{path}.type", f"{sink.type} is not a type", "UNKNOWN_ENUM_VALUE")
     if sink.HasField("ttl"):
@@ -107,13 +107,13 @@ def _caller(path: str, sink: spec_pb2.RedisSink) -> Iterator[Violation]:
     if sink.tls.ca_file and not sink.tls.ca_file.startswith("/"):
         yield Violation(f"{path}.tls.ca_file", "must be an absolute path", "INVALID_REFERENCE")
     if sink.tls.ca_file and sink.plaintext:
-        what = "says who signs the server's certificates: with plaintext it shows none"
-        yield Violation(f"{path}.tls.ca_file", what, "UNEXPECTED")
+        problem = "says who signs the server's certificates: with plaintext it shows none"
+        yield Violation(f"{path}.tls.ca_file", problem, "UNEXPECTED")
 
 
 def _ttl(path: str, sink: spec_pb2.RedisSink) -> Iterator[Violation]:
     wrong = list(fields.duration(path, sink.ttl, positive=True))
     yield from wrong
     if not wrong and not timedelta(milliseconds=1) <= sink.ttl.ToTimedelta() <= LONGEST_TTL:
-        what = f"must be from 1 ms to {LONGEST_TTL.days} days"
-        yield Violation(path, what, "OUT_OF_RANGE")
+        problem = f"must be from 1 ms to {LONGEST_TTL.days} days"
+        yield Violation(path, problem, "OUT_OF_RANGE")
