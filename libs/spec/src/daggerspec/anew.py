@@ -51,7 +51,7 @@ def _consequences(spec: spec_pb2.DaggerSpec) -> Iterator[str]:
             yield f"{input_.stream} is read again from {since} on, as far as Kafka holds that"
         elif input_.start.earliest:
             yield f"{input_.stream} is read again from the oldest record that Kafka holds"
-    names = sinks.called(spec.sinks)
+    names = sinks.display_names(spec.sinks)
     again = [name for name, sink in zip(names, spec.sinks, strict=True) if not sinks.overwrites(sink)]
     if again and len(missed) < len(spec.streams):
         yield f"{_and(again)} may get rows again that were written before"

@@ -12,7 +12,7 @@ from daggerspec import fields, kafka, limits, master, topics
 from daggerspec.violation import Violation
 
 
-class Unresolved(Exception):  # noqa: N818 - reads as what is wrong
+class UnresolvedName(Exception):  # noqa: N818 - reads as what is wrong
     """A name of a spec stands for nothing. `reason` is UPPER_SNAKE; the text is one sentence for a person."""
 
     def __init__(self, reason: str, detail: str) -> None:

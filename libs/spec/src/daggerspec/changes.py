@@ -28,7 +28,7 @@ def changes(before: spec_pb2.DaggerSpec, after: spec_pb2.DaggerSpec) -> list[Cha
     return list(_of_message("", before, after))
 
 
-def unified(before: str, after: str, *, old: str, new: str) -> list[str]:
+def unified_diff(before: str, after: str, *, old: str, new: str) -> list[str]:
     """Return the lines of a unified diff of two texts, called `old` and `new`; none if they are equal."""
     return list(difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm=""))
 
@@ -42,11 +42,11 @@ def _of_message(path: str, before: Message, after: Message) -> Iterator[Change]:
         elif field.is_repeated:
             yield from _of_list(inner, list(old), list(new))
         elif field.has_presence and before.HasField(field.name) != after.HasField(field.name):
-            yield _change(inner, *(_said(field, side) for side in (before, after)))
+            yield _change(inner, *(_format_field(field, side) for side in (before, after)))
         elif isinstance(old, Message) and _is_ours(old):
             yield from _of_message(inner, old, new)
         elif old != new:
-            yield _change(inner, _said(field, before), _said(field, after))
+            yield _change(inner, _format_field(field, before), _format_field(field, after))
 
 
 def _of_list(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Change]:
@@ -84,7 +84,7 @@ def _is_ours(message: Message) -> bool:
     return message.DESCRIPTOR.file.package == spec_pb2.DESCRIPTOR.package
 
 
-def _said(field: Any, message: Message) -> str:
+def _format_field(field: Any, message: Message) -> str:
     """Format the value of a field as text; empty if it is not set."""
     if field.has_presence and not message.HasField(field.name):
         return ""

@@ -17,7 +17,7 @@ _TEAM: Final = "{team}"
 
 def parse(text: str) -> tuple[str, ...]:
     """Parse and check the folders of a setting. Raises: ValueError."""
-    folders = listed(text)
+    folders = split_words(text)
     for folder in folders:
         if not is_plain(folder) or folder == "/":
             raise ValueError(f"{folder} must be an absolute folder without .., and not /")
@@ -26,7 +26,7 @@ def parse(text: str) -> tuple[str, ...]:
     return folders
 
 
-def listed(text: str) -> tuple[str, ...]:
+def split_words(text: str) -> tuple[str, ...]:
     """Split the words of a setting, paths mostly, at commas; one that has a comma stands in quotes as in
     CSV, "/data/a, b", where a quote is written twice. Raises: ValueError.
     """

@@ -11,7 +11,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fit, query
 from daggerspec.capabilities import Capabilities
-from daggerspec.catalogue import Catalogue, Unresolved
+from daggerspec.catalogue import Catalogue, UnresolvedName
 from daggerspec.columns import Output, is_of_records
 from daggerspec.keys import Key
 from daggerspec.violation import Violation
@@ -79,7 +79,7 @@ ORDERED: Final = Key(
 def message_mismatches(path: str, name: str, context: ValidationContext) -> Iterator[Violation]:
     """Yield a violation for each column without a field in the message. Unknown messages have none."""
     if name and context.output is not None:
-        with suppress(Unresolved):
+        with suppress(UnresolvedName):
             yield from fit.mismatches(path, context.output.columns, context.catalogue.message(name))
 
 

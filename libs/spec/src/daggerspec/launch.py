@@ -6,7 +6,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 
 
 class LaunchCatalogue:
@@ -34,7 +34,7 @@ class LaunchCatalogue:
         try:
             return self._pool.FindMessageTypeByName(name)
         except KeyError:
-            raise Unresolved("UNKNOWN_MESSAGE", f"message {name} is not in the launch") from None
+            raise UnresolvedName("UNKNOWN_MESSAGE", f"message {name} is not in the launch") from None
 
     def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
         """Return a registered sink that the launch names."""

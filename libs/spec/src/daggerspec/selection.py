@@ -111,14 +111,14 @@ def violations(
         condition = f"{path}where[{number}]"
         if wanted.comparison not in _HOLDS:
             yield Violation(f"{condition}.comparison", "must be one of the comparisons", "UNKNOWN_ENUM_VALUE")
-        yield from _compared(f"{condition}.column", wanted.column, known)
+        yield from _check_column(f"{condition}.column", wanted.column, known)
         column = known.get(wanted.column)
         if column and _kind(column) and _constant(column, wanted.value) is None:
             text = f"must be {_kind(column)}: the type of {column.name} is {column.type}"
             yield Violation(f"{condition}.value", text, "TYPE_MISMATCH")
     name, _, direction = request.order_by.partition(" ")
     if request.order_by:
-        yield from _compared(f"{path}order_by", name, known)
+        yield from _check_column(f"{path}order_by", name, known)
         if direction not in ("", "asc", "desc"):
             yield Violation(f"{path}order_by", "must be a column, and asc or desc", "INVALID_ORDER")
 
@@ -136,7 +136,7 @@ def _names(columns: Sequence[Column]) -> Mapping[str, Column]:
     return {column.key: column for column in columns} | {column.name: column for column in columns}
 
 
-def _compared(path: str, name: str, known: Mapping[str, Column]) -> Iterator[Violation]:
+def _check_column(path: str, name: str, known: Mapping[str, Column]) -> Iterator[Violation]:
     if name not in known:
         near = nearest(name, known)
         names = ", ".join(known) or "none"

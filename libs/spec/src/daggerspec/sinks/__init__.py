@@ -19,7 +19,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
 from daggerspec import fields, outages, query, registered, template
-from daggerspec.catalogue import Catalogue, Unresolved
+from daggerspec.catalogue import Catalogue, UnresolvedName
 from daggerspec.columns import TIMES, Column, Output, Role
 from daggerspec.destination import Destination
 from daggerspec.keys import Key, flat
@@ -239,7 +239,7 @@ def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
                 yield Violation(f"{path}[{number}].name", text, "SINK_NAME_TWICE")
 
 
-def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
+def display_names(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
     """Name each sink of a dagger: by its own name, else by its kind.
 
     Several of one kind without names are numbered by their content, not by their position: a list in another
@@ -312,7 +312,7 @@ def _unknown_messages(path: str, sink: spec_pb2.Sink, context: ValidationContext
     for field, message in messages(sink).items():
         try:
             context.catalogue.message(message)
-        except Unresolved as error:
+        except UnresolvedName as error:
             yield Violation(f"{path}.{kind_of(sink)}.{field}", error.detail, error.reason)
 
 

@@ -40,7 +40,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fields, httpserver, query, success, template
 from daggerspec.capabilities import Capabilities, Guarantee
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import ORDERED, ValidationContext, message_mismatches, order_violations, own_address
@@ -137,7 +137,9 @@ def _method(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -> I
         return
     if not sink.message:
         return
-    with suppress(Unresolved, KeyError):  # which is told of for every kind; a service need not be registered
+    with suppress(
+        UnresolvedName, KeyError
+    ):  # which is told of for every kind; a service need not be registered
         service = context.catalogue.message(sink.message).file.pool.FindServiceByName(match["service"])
         method = service.methods_by_name.get(match["name"])
         if method is None:
@@ -163,7 +165,7 @@ def _success(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -> 
         problem = "is required with success_if: the message that the method returns"
         yield Violation(f"{path}.response", problem, "REQUIRED")
     elif sink.success_if:
-        with suppress(Unresolved):  # which is told of for every kind
+        with suppress(UnresolvedName):  # which is told of for every kind
             message = context.catalogue.message(sink.response)
             yield from success.violations(f"{path}.success_if", sink.success_if, message)
 
