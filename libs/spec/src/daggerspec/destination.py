@@ -67,8 +67,8 @@ def parse(text: str) -> Destination:
 
 def server_at(where: str) -> str:
     """Return the server of a URL, or of host:port: lower-case name and port; other text unchanged."""
-    known = address.parse(where)
-    return f"{known.host}:{known.port}" if known else where.lower()
+    server_address = address.parse(where)
+    return f"{server_address.host}:{server_address.port}" if server_address else where.lower()
 
 
 def servers_at(where: str) -> str:

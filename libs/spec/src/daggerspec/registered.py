@@ -119,9 +119,9 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
         yield from fields.team(f"{path}.teams[{number}]", team)
         if team in value.teams[:number]:
             yield Violation(f"{path}.teams[{number}]", f"{team} is named twice", "DUPLICATE")
-    said = {field.name for field, _ in value.sink.ListFields()}
+    set_fields = {field.name for field, _ in value.sink.ListFields()}
     for name in ("name", "registered", "when", "limit", "on_outage", "max_refused"):
-        if name in said:
+        if name in set_fields:
             yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
 
 

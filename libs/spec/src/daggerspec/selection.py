@@ -44,8 +44,8 @@ class Condition:
 
     def holds(self, row: Row) -> bool:
         """Return whether the condition is true of a row."""
-        held = value(row, self.column)
-        return held is not None and _HOLDS[self.comparison](held, self.value)
+        cell = value(row, self.column)
+        return cell is not None and _HOLDS[self.comparison](cell, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Order:
         valued = [(value(row, self.column), row) for row in rows]
         there = [pair for pair in valued if pair[0] is not None]
         there.sort(key=operator.itemgetter(0), reverse=self.descending)
-        return [row for _, row in there] + [row for held, row in valued if held is None]
+        return [row for _, row in there] + [row for cell, row in valued if cell is None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,18 @@ class Selection:
 
 def asked(request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]) -> Selection:
     """Build the selection of a request without violations."""
-    known = _names(columns)
+    by_name = _names(columns)
     where = [
         Condition(
-            known[condition.column], condition.comparison, _constant(known[condition.column], condition.value)
+            by_name[condition.column],
+            condition.comparison,
+            _constant(by_name[condition.column], condition.value),
         )
         for condition in request.where
     ]
     since = request.since.ToDatetime(tzinfo=UTC) if request.HasField("since") else None
     name, _, direction = request.order_by.partition(" ")
-    order = Order(known[name], direction == "desc") if name else None
+    order = Order(by_name[name], direction == "desc") if name else None
     return Selection(request.limit or READ_ROWS, since, where, order)
 
 
@@ -106,19 +108,19 @@ def violations(
             request.since.ToDatetime(tzinfo=UTC)
         except (ValueError, OverflowError):
             yield Violation(f"{path}since", "must be an instant of the years 1 to 9999", "OUT_OF_RANGE")
-    known = _names(columns)
+    by_name = _names(columns)
     for number, wanted in enumerate(request.where):
         condition = f"{path}where[{number}]"
         if wanted.comparison not in _HOLDS:
             yield Violation(f"{condition}.comparison", "must be one of the comparisons", "UNKNOWN_ENUM_VALUE")
-        yield from _check_column(f"{condition}.column", wanted.column, known)
-        column = known.get(wanted.column)
+        yield from _check_column(f"{condition}.column", wanted.column, by_name)
+        column = by_name.get(wanted.column)
         if column and _kind(column) and _constant(column, wanted.value) is None:
             text = f"must be {_kind(column)}: the type of {column.name} is {column.type}"
             yield Violation(f"{condition}.value", text, "TYPE_MISMATCH")
     name, _, direction = request.order_by.partition(" ")
     if request.order_by:
-        yield from _check_column(f"{path}order_by", name, known)
+        yield from _check_column(f"{path}order_by", name, by_name)
         if direction not in ("", "asc", "desc"):
             yield Violation(f"{path}order_by", "must be a column, and asc or desc", "INVALID_ORDER")
 
@@ -136,14 +138,14 @@ def _names(columns: Sequence[Column]) -> Mapping[str, Column]:
     return {column.key: column for column in columns} | {column.name: column for column in columns}
 
 
-def _check_column(path: str, name: str, known: Mapping[str, Column]) -> Iterator[Violation]:
-    if name not in known:
-        near = nearest(name, known)
-        names = ", ".join(known) or "none"
+def _check_column(path: str, name: str, by_name: Mapping[str, Column]) -> Iterator[Violation]:
+    if name not in by_name:
+        near = nearest(name, by_name)
+        names = ", ".join(by_name) or "none"
         text = f"there is no column {name}{hint(near, f'; there are {names}')}"
         yield Violation(path, text, "UNKNOWN_COLUMN", suggestion=near)
-    elif not _kind(known[name]):
-        text = f"cannot be compared: the type of {name} is {known[name].type}"
+    elif not _kind(by_name[name]):
+        text = f"cannot be compared: the type of {name} is {by_name[name].type}"
         yield Violation(path, text, "NOT_COMPARABLE")
 
 
@@ -166,20 +168,20 @@ def _constant(column: Column, text: str) -> Any:
     return _of_kind(_kind(column), text)
 
 
-def _of_kind(kind: str, held: Any) -> Any:
+def _of_kind(kind: str, cell: Any) -> Any:
     """Convert a store's value to the kind that it is compared as; None if it is none of the kind."""
-    if held is None:
+    if cell is None:
         return None
-    if kind == _NUMBER and not isinstance(held, bool):
+    if kind == _NUMBER and not isinstance(cell, bool):
         with suppress(InvalidOperation):
-            number = Decimal(str(held))
+            number = Decimal(str(cell))
             return number if number.is_finite() else None
     if kind == _TRUTH:
-        return {"true": True, "false": False}.get(str(held).lower())
+        return {"true": True, "false": False}.get(str(cell).lower())
     if kind == _INSTANT:
         with suppress(ValueError, OverflowError):
-            instant = held if isinstance(held, datetime) else datetime.fromisoformat(str(held))
+            instant = cell if isinstance(cell, datetime) else datetime.fromisoformat(str(cell))
             return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
     if kind == _TEXT:
-        return held if isinstance(held, str) else dumps(held)
+        return cell if isinstance(cell, str) else dumps(cell)
     return None

@@ -49,12 +49,12 @@ class Comparison:
 
 def parsed(text: str) -> tuple[Comparison, ...]:
     """Parse the comparisons, all of which must be true. Raises: ValueError, with a text for people."""
-    made, place = list[Comparison](), 0
+    comparisons, place = list[Comparison](), 0
     while len(text) <= MAX_CHARACTERS and (match := _COMPARISON.match(text, place)):
         path = tuple(match["path"].split(".")[1:])
-        made.append(Comparison(path, match["sign"] == "==", _constant(match)))
+        comparisons.append(Comparison(path, match["sign"] == "==", _constant(match)))
         if match.end() == len(text):
-            return tuple(made)
+            return tuple(comparisons)
         if not text.startswith("&&", match.end()):
             break
         place = match.end() + 2

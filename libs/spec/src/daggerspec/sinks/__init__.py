@@ -135,16 +135,16 @@ def own_secrets(
 
 def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSink:
     """Return a sink that is to be registered, with the defaults of its address filled in."""
-    made = spec_pb2.RegisteredSink()
-    made.CopyFrom(value)
-    if name := kind_of(made.sink):
-        kind, own, full = load(name), getattr(made.sink, name), getattr(value.sink, name)
+    filled_value = spec_pb2.RegisteredSink()
+    filled_value.CopyFrom(value)
+    if name := kind_of(filled_value.sink):
+        kind, own, full = load(name), getattr(filled_value.sink, name), getattr(value.sink, name)
         full = type(full).FromString(full.SerializeToString())
         kind.fill(full, "", spec_pb2.DaggerSpec())
         for key in registered.addresses(kind.KEYS):
             if key.said(full) and not key.said(own):
                 key.take(own, full)
-    return made
+    return filled_value
 
 
 def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue) -> Iterator[Violation]:
@@ -159,8 +159,8 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     wrong = list(registered.address(f"{path}.{name}", name, own, kind.KEYS))
     yield from wrong
     known = {violation.field for violation in wrong}
-    told = _address_wrong(f"{path}.{name}", own, value.sink, value, catalogue)
-    yield from (violation for violation in told if violation.field not in known)
+    address_violations = _address_wrong(f"{path}.{name}", own, value.sink, value, catalogue)
+    yield from (violation for violation in address_violations if violation.field not in known)
     misplaced = list(registered.by_team(f"{above}.by_team", value, kind.KEYS))
     yield from misplaced
     if wrong or misplaced:
@@ -216,10 +216,10 @@ def _address_wrong(
     kind, whole = load(name), getattr(sink, name)
     # What a kind says of a sink of no dagger: of that, what is about these parts.
     context = ValidationContext("", spec_pb2.DaggerSpec(), catalogue)
-    told = [*kind.resolve(path, spec_pb2.ResolvedSink(sink=sink), context)]
-    told += _kinds_own(path, kind, whole, context)
+    address_violations = [*kind.resolve(path, spec_pb2.ResolvedSink(sink=sink), context)]
+    address_violations += _kinds_own(path, kind, whole, context)
     about = tuple(f"{path}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
-    yield from (violation for violation in told if violation.field.startswith(about))
+    yield from (violation for violation in address_violations if violation.field.startswith(about))
     for key, reference, to in registered.own_secrets(own, whole, value_keys(name)):
         where = f"{path}.{key.field}"
         yield from wrong_use(where, reference, to, catalogue.secret)
