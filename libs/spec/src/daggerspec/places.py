@@ -69,7 +69,7 @@ def allowed(places: Sequence[Place], reference: spec_pb2.SecretRef, team: str, t
     return bool(team and to) and any(place.has(reference) and place.allows(team, to) for place in places)
 
 
-def told(places: Sequence[Place], team: str) -> str:
+def describe_places(places: Sequence[Place], team: str) -> str:
     """Describe the places of a team, for a sentence."""
     return "; ".join(str(place) for place in places if place.team in (_ANY, team)) or "none"
 

@@ -74,7 +74,7 @@ def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterat
             yield Violation(start_path, problem, "OUT_OF_RANGE")
 
 
-def unsaid(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
+def default_fields(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
     """List the fields that were left to defaults; a stored spec has all of them filled in."""
     full = defaults.filled(name, spec)
     return [field.name for field, value in full.ListFields() if getattr(spec, field.name) != value]

@@ -75,7 +75,7 @@ def of_cluster(path: str, cluster: spec_pb2.Cluster, secret_of: Lookup) -> Itera
     yield from wrong_use(f"{path}.influx.token", cluster.influx.token, cluster.influx.url, secret_of)
 
 
-def placed(message: Message, secret_of: Lookup) -> None:
+def fill_places(message: Message, secret_of: Lookup) -> None:
     """Say the place and the addresses of each registered secret that a message names, instead of its name.
 
     What is not registered stays as it is: the rules tell of it.

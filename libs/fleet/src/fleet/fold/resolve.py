@@ -150,7 +150,7 @@ def _lesser(one: spec_pb2.RateLimit, other: spec_pb2.RateLimit) -> spec_pb2.Rate
 
 def place_secrets(message: Message, fleet: Fleet) -> None:
     """Say where registered secrets are that a message names. Raises: UnresolvedName for an unknown one."""
-    secrets.placed(message, Registered(fleet).secret)
+    secrets.fill_places(message, Registered(fleet).secret)
     for reference in secrets.references(message):
         if reference.name:
             raise UnresolvedName("UNKNOWN_SECRET", f"secret {reference.name} is not registered: register it")

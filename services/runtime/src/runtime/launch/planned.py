@@ -42,7 +42,7 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     checked the spec before, perhaps long ago: violations of newer checks of a query are warnings here. The
     driver checks again all the same what it hands to Spark.
     """
-    if left := rules.unsaid(spec.dagger, spec.spec):
+    if left := rules.default_fields(spec.dagger, spec.spec):
         raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
     catalogue = LaunchCatalogue(spec)
     answer, text = daggersql.CheckResult(None, ()), query.of(spec.spec)
