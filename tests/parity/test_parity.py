@@ -15,7 +15,7 @@ from tests.parity.parity import NAME, PLATFORM, fleet
 from api_gateway.validate import spec_check
 from api_gateway.validate.query_checks import Checks
 from daggerspec import catalogue
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet.fold import resolve
@@ -49,7 +49,7 @@ def launch(case: Case) -> list[tuple[str, str]]:
     dagger = folded.daggers[NAME]
     try:
         made = resolve.job(folded, dagger, 7, platform=PLATFORM, checkpoint_root="/c", run_dir="/r")
-    except Unresolved as error:
+    except UnresolvedName as error:
         return [(error.detail.partition(" ")[0], error.reason)]
     try:
         planned.check_spec(made)
@@ -97,7 +97,7 @@ def test_gateway_and_scheduler_take_the_same_masters(url: str) -> None:
     reasons = []
     try:
         spark_submit(spec_pb2.JobSpec(run_dir="/r"), url, HERE)
-    except Unresolved as error:
+    except UnresolvedName as error:
         reasons.append(error.reason)
 
     assert reasons == [each.reason for each in registered] == ["INVALID_ADDRESS"] * (url in NO_MASTERS)

@@ -17,7 +17,7 @@ from chassis.egress.addresses import Address
 from chassis.errors import ApiError
 from daggerspec import sinks
 from daggerspec.destination import Destination
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 from eventlog.testing import given
 from fleet import Fleet
 from fleet.fold import ownership
@@ -72,7 +72,7 @@ def specification(kind: str) -> tuple[spec_pb2.DaggerSpec, spec_pb2.ResolvedSink
     said, _ = CASES[kind][0]
     spec = spec_pb2.DaggerSpec(team=TEAM, cluster="local", sinks=[{kind: said}])
     sinks.fill(spec.sinks[0], "fares", spec)
-    return spec, sinks.resolve("", spec.sinks[0], Asked("fares", spec, Known()))[0]
+    return spec, sinks.resolve("", spec.sinks[0], ValidationContext("fares", spec, Known()))[0]
 
 
 def allowed(kind: str, place: Destination, owned: tuple[Destination, str] | None) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
 from daggerspec import defaults, rules, sinks
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from eventlog.testing import given
 from fleet import Applied, Fleet
 from fleet.fold.removal import names_of
@@ -212,7 +212,7 @@ class Asked:
 
     def message(self, name: str) -> Any:
         self.names.add(("message", name))
-        raise Unresolved("UNKNOWN_MESSAGE", name)
+        raise UnresolvedName("UNKNOWN_MESSAGE", name)
 
     def sink(self, name: str) -> None:
         self.names.add(("sink", name))

@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
 from daggerspec import defaults
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.decide.backoff import delay
@@ -118,7 +118,7 @@ def test_a_launch_that_would_write_to_what_is_another_teams_by_now_is_refused() 
         meta=META, destination={"name": "influx://influx:80/daggers/m", "team": "others"}
     )
 
-    with pytest.raises(Unresolved, match="is team others's") as refused:
+    with pytest.raises(UnresolvedName, match="is team others's") as refused:
         job(judged(given_away))
 
     assert refused.value.reason == "FOREIGN_DESTINATION"
@@ -204,7 +204,7 @@ def test_files_that_contradict_each_other_are_refused_with_what_to_do() -> None:
         each.message_type.add(name="Shared")
     of = fleet(schema(one), schema(two))
 
-    with pytest.raises(Unresolved, match="register all their files in one schema") as raised:
+    with pytest.raises(UnresolvedName, match="register all their files in one schema") as raised:
         resolve.descriptors(of, ["one.A", "one.B"])
 
     assert raised.value.reason == "SCHEMA_CONFLICT"
@@ -229,7 +229,7 @@ def test_files_that_contradict_each_other_are_refused_with_what_to_do() -> None:
 def test_a_name_that_stands_for_nothing_is_named(spec: dict[str, object], reason: str) -> None:
     of = fleet(events_pb2.DaggerRequested(meta=META, name="d", spec=spec))
 
-    with pytest.raises(Unresolved) as raised:
+    with pytest.raises(UnresolvedName) as raised:
         job(of)
 
     assert raised.value.reason == reason

@@ -7,7 +7,7 @@ from typing import Any
 from daggers.v1 import spec_pb2
 
 from daggerspec import sinks
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 
 
 class Known:
@@ -21,7 +21,7 @@ class Known:
         return None
 
     def message(self, name: str) -> Any:
-        raise Unresolved("UNKNOWN_MESSAGE", name)
+        raise UnresolvedName("UNKNOWN_MESSAGE", name)
 
     def sink(self, name: str) -> None:
         return None

@@ -103,6 +103,6 @@ def test_equal_specifications_have_no_changes_and_a_query_is_compared_by_lines()
 
     assert changes.changes(before, spec()) == []
     assert change.field == changes.SQL
-    assert changes.unified(change.before, change.after, old="3", new="5") == [
+    assert changes.unified_diff(change.before, change.after, old="3", new="5") == [
         "--- 3", "+++ 5", "@@ -1,2 +1,2 @@", "-SELECT a", "+SELECT b", " FROM data_stream",
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from libs.spec.tests.spec_secrets import Known
 
 from daggerspec import sinks
 from daggerspec.destination import Destination, parse
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 
 
 def destination(kind: str, said: dict[str, Any]) -> Destination | None:
@@ -21,7 +21,7 @@ def destination(kind: str, said: dict[str, Any]) -> Destination | None:
     spec = spec_pb2.DaggerSpec(cluster="local")
     sink = spec_pb2.Sink(**{kind: said})
     sinks.fill(sink, "fares", spec)
-    resolved, _ = sinks.resolve("", sink, Asked("fares", spec, Known()))
+    resolved, _ = sinks.resolve("", sink, ValidationContext("fares", spec, Known()))
     return sinks.destination(resolved)
 
 

@@ -28,14 +28,14 @@ def test_a_setting_that_names_no_folder_is_refused(text: str) -> None:
     words=st.lists(st.text("/ab ,\"'ü=%#$;:\\", min_size=1).map(lambda text: f"/{text.strip()}"), max_size=4)
 )
 def test_folders_of_any_name_are_listed_and_read_again(words: list[str]) -> None:
-    assert folders.listed(folders.as_list(words)) == tuple(words)
+    assert folders.split_words(folders.as_list(words)) == tuple(words)
 
 
 def test_a_list_as_it_was_always_written_is_read_as_before() -> None:
-    assert folders.listed("/a, /b,,http://x ,") == ("/a", "/b", "http://x")
-    assert folders.listed("") == ()
+    assert folders.split_words("/a, /b,,http://x ,") == ("/a", "/b", "http://x")
+    assert folders.split_words("") == ()
     with pytest.raises(ValueError, match="quotes"):
-        folders.listed('"/a')
+        folders.split_words('"/a')
 
 
 def test_a_team_has_its_own_folders_and_those_of_all() -> None:

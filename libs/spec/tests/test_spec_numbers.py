@@ -11,7 +11,7 @@ from libs.spec.tests.spec_secrets import Known
 
 from daggerspec import rules, sinks
 from daggerspec.defaults import filled
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 
 GREATEST = {
     FieldDescriptor.TYPE_UINT32: 2**32 - 1,
@@ -53,7 +53,7 @@ def test_the_greatest_number_of_its_type_is_refused(path: tuple[str, ...]) -> No
     if path[0] == "sinks" and not spec.sinks[0].WhichOneof("kind"):
         spec.sinks[0].http.SetInParent()
     spec = filled("d", spec)
-    asked = Asked("d", spec, Known())
+    asked = ValidationContext("d", spec, Known())
 
     violations = rules.violations("spec", asked, sinks.all_resolved("spec", asked))
 

@@ -9,7 +9,7 @@ from daggers.v1 import spec_pb2
 from libs.spec.tests.spec_secrets import Known
 
 from daggerspec import destinations, sinks
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 
 TOKEN = {"name": "token"}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -77,7 +77,7 @@ def test_a_registered_sink_says_where_rows_go_and_a_dagger_says_the_rest(kind: s
     held = Holding(kind)
     spec = spec_pb2.DaggerSpec(team="pricing", sinks=[{kind: KINDS[kind][1], "registered": "crm"}])
     sinks.fill(spec.sinks[0], "d", spec)
-    asked = Asked("d", spec, held)
+    asked = ValidationContext("d", spec, held)
 
     assert list(sinks.registration("sink", held.registered, held)) == []
     resolved, wrong = sinks.resolve("sinks[0]", spec.sinks[0], asked)
@@ -108,7 +108,7 @@ def test_what_is_registered_may_not_be_said_again(kind: str) -> None:
     spec = spec_pb2.DaggerSpec(
         team="pricing", sinks=[{kind: {**KINDS[kind][1], **where}, "registered": "crm"}]
     )
-    asked = Asked("d", spec, Holding(kind))
+    asked = ValidationContext("d", spec, Holding(kind))
     held = sinks.resolve("sinks[0]", spec.sinks[0], asked)
     told = list(sinks.violations("sinks[0]", spec.sinks[0], asked, held))
 

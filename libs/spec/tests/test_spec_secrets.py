@@ -133,8 +133,8 @@ ODD = "/a; b, c#d/$e='f'\"g\" %41 ü"
 
 
 def test_what_a_team_is_told_of_places_are_its_own() -> None:
-    assert places.told(places.parse(PLACES), "others") == "/srv/all (to kafka:9092)"
-    assert places.told((), "others") == "none"
+    assert places.describe_places(places.parse(PLACES), "others") == "/srv/all (to kafka:9092)"
+    assert places.describe_places((), "others") == "none"
 
 
 def test_a_place_with_spaces_is_quoted() -> None:
@@ -160,7 +160,7 @@ def test_a_launch_is_told_the_place_and_the_addresses_of_a_secret() -> None:
     stream = spec_pb2.ResolvedStream()
     stream.kafka.secret_properties["sasl.password"].name = "token"
     stream.kafka.secret_properties["ssl.key.password"].name = "gone"
-    secrets.placed(stream, {"token": held}.get)
+    secrets.fill_places(stream, {"token": held}.get)
     told = stream.kafka.secret_properties
 
     assert told["sasl.password"] == spec_pb2.SecretRef(env="TOKEN", addresses=["kafka:9092"])

@@ -41,15 +41,15 @@ def named(name: str, sink: spec_pb2.Sink) -> spec_pb2.Sink:
 
 
 def test_a_sink_is_called_by_its_name_else_by_its_kind() -> None:
-    assert sinks.called([LOG, named("crm", HERE), THERE]) == ["log", "crm", "kafka"]
-    assert sinks.called([named("kafka", LOG), HERE, named("kafka-2", LOG), THERE]) == [
+    assert sinks.display_names([LOG, named("crm", HERE), THERE]) == ["log", "crm", "kafka"]
+    assert sinks.display_names([named("kafka", LOG), HERE, named("kafka-2", LOG), THERE]) == [
         "kafka", "kafka-3", "kafka-2", "kafka-4",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("order", [*permutations((LOG, HERE, THERE, named("log", HERE)))])
 def test_a_list_of_sinks_in_another_order_gives_each_its_name(order: tuple[spec_pb2.Sink, ...]) -> None:
-    names = sinks.called(order)
+    names = sinks.display_names(order)
 
     assert len(set(names)) == len(names)
     assert sorted(zip(names, (each.SerializeToString() for each in order), strict=True)) == sorted(

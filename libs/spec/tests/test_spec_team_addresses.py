@@ -9,7 +9,7 @@ from daggers.v1 import spec_pb2
 from libs.spec.tests.spec_secrets import Known, influx, registering
 
 from daggerspec import sinks
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 
 TEAMS = ["pricing", "delivery"]
 
@@ -35,7 +35,7 @@ def test_daggers_write_to_the_container_of_their_team_with_its_token(
 ) -> None:
     spec = spec_pb2.DaggerSpec(team=team, cluster="local")
     sink = spec_pb2.Sink(registered="crm", influx={"measurement": "m"})
-    resolved, wrong = sinks.resolve("sinks[0]", sink, Asked("d", spec, Shared()))
+    resolved, wrong = sinks.resolve("sinks[0]", sink, ValidationContext("d", spec, Shared()))
 
     address = resolved.sink.influx.address
     assert (address.url, address.bucket, address.token.name) == ("http://influx:8086", bucket, token)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from daggers.v1 import spec_pb2
 
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from scheduler.drivers.command import (
     Installation,
     beside,
@@ -136,7 +136,7 @@ def test_a_driver_binds_to_loopback_when_everything_else_is_there(master: str, l
     ],
 )
 def test_a_master_that_cannot_be_submitted_to_is_refused(master: str, reason: str) -> None:
-    with pytest.raises(Unresolved) as raised:
+    with pytest.raises(UnresolvedName) as raised:
         submit(master=master)
 
     assert raised.value.reason == reason
@@ -151,7 +151,7 @@ def test_a_driver_of_any_cluster_runs_on_this_host(master: str) -> None:
 
 @pytest.mark.parametrize("master", ["spark://master:7077", "yarn", "k8s://https://h:6443"])
 def test_executors_on_other_hosts_need_checkpoints_that_they_see(master: str) -> None:
-    with pytest.raises(Unresolved, match="set DAGGERS_SCHEDULER_CHECKPOINT_ROOT") as raised:
+    with pytest.raises(UnresolvedName, match="set DAGGERS_SCHEDULER_CHECKPOINT_ROOT") as raised:
         submit(master=master, installation=HERE)
 
     assert raised.value.reason == "CHECKPOINTS_NOT_SHARED"

@@ -13,7 +13,7 @@ from services.scheduler.tests.scheduler_world import until
 
 from chassis import processes
 from daggerspec import checkpointroot
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
 from fleet import Fleet
@@ -65,7 +65,7 @@ async def test_a_driver_is_known_by_its_process_and_found_by_its_identity(tmp_pa
 def test_a_name_of_the_log_that_leads_elsewhere_is_no_directory(tmp_path: Path, name: str) -> None:
     ours = drivers(tmp_path)
     job = spec_pb2.JobSpec(dagger=name, generation=5)
-    with pytest.raises(Unresolved, match="cannot be the name"):
+    with pytest.raises(UnresolvedName, match="cannot be the name"):
         ours.start(job, [sys.executable, "-c", ""], {})
 
     assert ours.find(name, 5) is None

@@ -7,7 +7,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import World
 from structlog.testing import capture_logs
 
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.places import parse
 from eventlog.testing import given
 from fleet import Fleet
@@ -77,7 +77,7 @@ def test_while_it_observes_a_launch_says_what_would_be_refused() -> None:
 def test_once_it_enforces_a_launch_is_refused() -> None:
     known = fleet(influx({"env": "OTHER"}))
 
-    with pytest.raises(Unresolved, match="register it, and name it instead") as refused:
+    with pytest.raises(UnresolvedName, match="register it, and name it instead") as refused:
         SecretRule(PLACES, enforced=True).check(known, known.daggers["counts"])
 
     assert refused.value.reason == "SECRET_PLACE"

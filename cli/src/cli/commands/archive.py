@@ -14,7 +14,7 @@ from cli.output.json_views import archives as views
 from cli.output.json_views.answers import to_json
 from cli.output.vitals import ago, size
 from daggerclient.times import iso
-from daggerspec.sinks import called
+from daggerspec.sinks import display_names
 
 app = group()
 Sink = Annotated[
@@ -30,7 +30,7 @@ def list_(session: Session) -> None:
         listed = [
             (dagger, name, sink)
             for dagger in _daggers(gateway)
-            for name, sink in zip(called(dagger.spec.sinks), dagger.spec.sinks, strict=True)
+            for name, sink in zip(display_names(dagger.spec.sinks), dagger.spec.sinks, strict=True)
             if sink.HasField("parquet")
         ]
     now = datetime.now(UTC)

@@ -91,7 +91,7 @@ def _check_sink(gateway: Gateway, name: str, sink: str) -> str:
     """Check that the dagger has a sink of this name or kind, and return it. Raises: MisusedError."""
     if sink:
         written = [sink.sink for sink in gateway.get(name).sinks]
-        has = sinks.called(written)
+        has = sinks.display_names(written)
         if sink not in {*has, *(sink.WhichOneof("kind") for sink in written)}:
             listed = ", ".join(sorted(has)) or "none"
             raise MisusedError(f"--sink {sink}: {name} has no such sink; it has {listed}")

@@ -93,7 +93,7 @@ def differences(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
     """Yield a line for each changed field, and a unified diff of the query."""
     for difference_ in changed:
         if difference_.field == changes.SQL and difference_.before and difference_.after:
-            diff = changes.unified(
+            diff = changes.unified_diff(
                 difference_.before, difference_.after, old=f"sql, {old}", new=f"sql, {new}"
             )
             yield from map(printable, diff)

@@ -28,7 +28,7 @@ class Address:
 
 
 def parse(text: str) -> Address | None:
-    """The server of a URL, or of host:port; None for what is neither."""
+    """Parse the server of a URL, or of host:port; None for what is neither."""
     match = _URL.fullmatch(text)
     if match is not None:
         scheme = match["scheme"]
@@ -40,15 +40,15 @@ def parse(text: str) -> Address | None:
 
 
 def base(text: str) -> Address | None:
-    """An address without a path: host:port, or the base of a URL; None for anything else."""
+    """Parse an address without a path: host:port, or the base of a URL; None for anything else."""
     return None if text.count("/") not in (0, 2) else parse(text)
 
 
 def covers(allowed: Iterable[str], to: str) -> bool:
-    """Whether all servers of `to` (a URL, or host:port,host:port …) are among those that are allowed."""
-    known = [address for address in map(parse, allowed) if address is not None]
+    """Return whether all servers of `to` (a URL, or host:port,host:port …) are among the allowed ones."""
+    permitted = [address for address in map(parse, allowed) if address is not None]
     servers = [parse(part.strip()) for part in to.split(",")]
-    return all(server is not None and any(_is(one, server) for one in known) for server in servers)
+    return all(server is not None and any(_is(one, server) for one in permitted) for server in servers)
 
 
 def _is(allowed: Address, to: Address) -> bool:

@@ -1,4 +1,4 @@
-"""What it means that a dagger begins anew, without the checkpoint that it had: what is missed, and what is
+"""Consequences of a start without the dagger's checkpoint: records that are missed, and rows that are
 written again.
 
 Pure. The command tells it before it asks, a driver when it does it, an operator reads it in a warning.
@@ -17,7 +17,7 @@ from daggerspec import sinks
 MARKER: Final = ".daggers-checkpoints"
 """The file in the root of all checkpoints that says that it is this."""
 MARKED: Final = "The checkpoints of daggers are kept here.\n"
-"""What stands in it."""
+"""The content of MARKER."""
 ROOT_MISSING: Final = "CHECKPOINT_ROOT_MISSING"
 GONE: Final = "CHECKPOINT_GONE"
 DAMAGED: Final = "CHECKPOINT_DAMAGED"
@@ -26,17 +26,17 @@ BEGUN: Final = "CHECKPOINT_BEGUN_ANEW"
 
 
 def overwrites(spec: spec_pb2.DaggerSpec) -> bool:
-    """Whether every sink puts a row that is computed again in the place of the one before."""
+    """Return whether every sink puts a recomputed row in the place of the one before."""
     return bool(spec.sinks) and all(sinks.overwrites(sink) for sink in spec.sinks)
 
 
 def names_a_place(start: spec_pb2.StartPosition) -> bool:
-    """Whether a start names records that have come already: `latest` names none of them."""
+    """Return whether a start names records that have come already: `latest` names none of them."""
     return start.WhichOneof("position") == "at" or start.earliest
 
 
 def consequences(spec: spec_pb2.DaggerSpec) -> str:
-    """What a dagger that begins anew misses, and what it does twice: one clause for each."""
+    """Describe what a dagger that begins anew misses and writes twice: one clause for each, by `;`."""
     return "; ".join(_consequences(spec))
 
 
@@ -51,7 +51,7 @@ def _consequences(spec: spec_pb2.DaggerSpec) -> Iterator[str]:
             yield f"{input_.stream} is read again from {since} on, as far as Kafka holds that"
         elif input_.start.earliest:
             yield f"{input_.stream} is read again from the oldest record that Kafka holds"
-    names = sinks.called(spec.sinks)
+    names = sinks.display_names(spec.sinks)
     again = [name for name, sink in zip(names, spec.sinks, strict=True) if not sinks.overwrites(sink)]
     if again and len(missed) < len(spec.streams):
         yield f"{_and(again)} may get rows again that were written before"

@@ -1,4 +1,4 @@
-"""What a kind of sink can do: one value in its module, which rule book, writers and documents go by."""
+"""Capabilities of a kind of sink: one value in its module, which rule book, writers and documents go by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Guarantee(StrEnum):
-    """How often a row is there when something has crashed."""
+    """The number of times that a row is there after a crash."""
 
     EFFECTIVELY_ONCE = "effectively once"
     """It may be written again, and takes its own place."""
@@ -18,31 +18,31 @@ class Guarantee(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a kind can do."""
+    """The abilities, guarantees and limits of a kind of sink."""
 
     guarantee: Guarantee
     because: str
-    """Why that is so, in a few words."""
+    """The reason of the guarantee, in a few words."""
     upserts: bool
-    """Whether a row that is written again takes the place of the one before: what `emit: early` needs."""
+    """True if a row that is written again takes the place of the one before: `emit: early` needs it."""
     repeats_tellable: bool
-    """Whether who reads can tell a row that is there twice from two rows."""
+    """True if a reader can tell a row that is there twice from two rows."""
     records: bool = False
-    """Whether it takes records as they are: what `payload: record` needs."""
+    """True if it takes records as they are: `payload: record` needs it."""
     compares_versions: bool = False
-    """Whether a row that is updated changes nothing where a newer one is."""
+    """True if an updated row changes nothing where a newer one stands."""
     keeps_order: bool = False
-    """Whether rows are read back as they were written, one after the other, whatever is in them."""
+    """True if rows are read back as they were written, one after the other, whatever is in them."""
     max_rows: int | None = None
     """The most rows of one request; None where its client cuts by itself."""
     max_bytes: int | None = None
     """The most bytes of one request, where they count before the rows do."""
     limits: tuple[str, ...] = ()
-    """Which limits of a registered sink it keeps: fields of RateLimit."""
+    """The limits of a registered sink that it observes: fields of RateLimit."""
     trigger: timedelta | None = None
-    """How often batches are due where all sinks of a dagger would rather have few large ones."""
+    """The interval of batches if all sinks of a dagger prefer few large ones."""
 
     @property
     def promise(self) -> str:
-        """What becomes of rows when something crashes."""
+        """The guarantee and its reason, as documents print them."""
         return f"{self.guarantee}: {self.because}"

@@ -1,4 +1,4 @@
-"""What is registered: whoever knows it, and what can be said of a cluster and a stream by themselves."""
+"""The catalogue of registered names, and the rules of a cluster and a stream that need nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from daggerspec import fields, kafka, limits, master, topics
 from daggerspec.violation import Violation
 
 
-class Unresolved(Exception):  # noqa: N818 - reads as what is wrong
+class UnresolvedName(Exception):  # noqa: N818 - reads as what is wrong
     """A name of a spec stands for nothing. `reason` is UPPER_SNAKE; the text is one sentence for a person."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -22,28 +22,28 @@ class Unresolved(Exception):  # noqa: N818 - reads as what is wrong
 
 
 class Catalogue(Protocol):
-    """What names stand for: the fold's for a gateway and a scheduler, a JobSpec's for a driver."""
+    """Look-up of registered names: by the fold in a gateway and a scheduler, by a JobSpec in a driver."""
 
     def cluster(self, name: str) -> spec_pb2.Cluster | None:
-        """A registered cluster."""
+        """Return a registered cluster."""
 
     def stream(self, name: str) -> spec_pb2.Stream | None:
-        """A registered stream."""
+        """Return a registered stream."""
 
     def message(self, name: str) -> Descriptor:
-        """A registered message. Raises: Unresolved."""
+        """Return a registered message. Raises: UnresolvedName."""
 
     def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
-        """A registered sink."""
+        """Return a registered sink."""
 
     def secret(self, name: str) -> spec_pb2.Secret | None:
-        """A registered secret."""
+        """Return a registered secret."""
 
 
 def cluster(
     path: str, value: spec_pb2.Cluster, before: spec_pb2.Cluster | None = None
 ) -> Iterator[Violation]:
-    """A place where daggers run and streams live, to be registered; `before` is what it is so far."""
+    """Yield the violations of a cluster that is to be registered; `before` is the one that it replaces."""
     yield from fields.name(f"{path}.name", value.name)
     if value.HasField("kafka"):
         yield from kafka.registered(f"{path}.kafka", value.kafka, (before or spec_pb2.Cluster()).kafka)
@@ -58,7 +58,7 @@ def cluster(
 
 
 def stream(path: str, value: spec_pb2.Stream) -> Iterator[Violation]:
-    """A named source of events, as far as it can be judged by itself."""
+    """Yield the violations of a stream that show without the catalogue."""
     yield from fields.name(f"{path}.name", value.name)
     if not value.topics:
         yield Violation(f"{path}.topics", "must name at least one topic", "REQUIRED")
@@ -73,7 +73,7 @@ def stream(path: str, value: spec_pb2.Stream) -> Iterator[Violation]:
 
 
 def influx_address(path: str, address: spec_pb2.InfluxAddress) -> Iterator[Violation]:
-    """The parts of an InfluxDB address that are given."""
+    """Yield the violations of the parts of an InfluxDB address that are set."""
     if address.url:
         yield from fields.url(f"{path}.url", address.url)
     yield from fields.text(f"{path}.org", address.org, limit=256)

@@ -1,4 +1,4 @@
-"""What is another in one specification than in another, field by field. Pure.
+"""Differences between two specifications, field by field. Pure.
 
 Both say every default (`daggerspec.defaults`): one that is said only once would look like a change.
 """
@@ -24,12 +24,12 @@ Change: TypeAlias = gateway_pb2.SpecChange
 
 
 def changes(before: spec_pb2.DaggerSpec, after: spec_pb2.DaggerSpec) -> list[Change]:
-    """The fields that are another, in the order of their numbers."""
+    """List the fields that differ, in the order of their numbers."""
     return list(_of_message("", before, after))
 
 
-def unified(before: str, after: str, *, old: str, new: str) -> list[str]:
-    """The lines of a unified diff of two texts, called `old` and `new`; none where they are equal."""
+def unified_diff(before: str, after: str, *, old: str, new: str) -> list[str]:
+    """Return the lines of a unified diff of two texts, called `old` and `new`; none if they are equal."""
     return list(difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm=""))
 
 
@@ -42,11 +42,11 @@ def _of_message(path: str, before: Message, after: Message) -> Iterator[Change]:
         elif field.is_repeated:
             yield from _of_list(inner, list(old), list(new))
         elif field.has_presence and before.HasField(field.name) != after.HasField(field.name):
-            yield _change(inner, *(_said(field, side) for side in (before, after)))
+            yield _change(inner, *(_format_field(field, side) for side in (before, after)))
         elif isinstance(old, Message) and _is_ours(old):
             yield from _of_message(inner, old, new)
         elif old != new:
-            yield _change(inner, _said(field, before), _said(field, after))
+            yield _change(inner, _format_field(field, before), _format_field(field, after))
 
 
 def _of_list(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Change]:
@@ -80,12 +80,12 @@ def _change(path: str, before: str, after: str) -> Change:
 
 
 def _is_ours(message: Message) -> bool:
-    """Whether its fields are worth naming: a duration is one value."""
+    """Return whether the fields of a message are compared one by one: a duration is one value."""
     return message.DESCRIPTOR.file.package == spec_pb2.DESCRIPTOR.package
 
 
-def _said(field: Any, message: Message) -> str:
-    """What a field of a message says."""
+def _format_field(field: Any, message: Message) -> str:
+    """Format the value of a field as text; empty if it is not set."""
     if field.has_presence and not message.HasField(field.name):
         return ""
     value = getattr(message, field.name)

@@ -1,4 +1,4 @@
-"""Where checkpoints may be: a directory of this host, or a URI of another file system. Pure."""
+"""Roots of checkpoints: a directory of this host, or a URI of another file system. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 
 def directory(root: str) -> str | None:
-    """The directory of this host that a root names; None for one on another file system.
+    """Return the directory of this host that a root names; None for one on another file system.
 
     A path is taken as it is: # and ? are letters in it, and %41 is no A. So is that of a file: URI, but for
     what stands behind those two.
@@ -18,12 +18,12 @@ def directory(root: str) -> str | None:
 
 
 def scheme(root: str) -> str:
-    """Of a root on another file system: hdfs, s3a and the like."""
+    """Return the scheme of a root on another file system: hdfs, s3a and the like."""
     return urlsplit(root).scheme
 
 
 def is_root(root: str) -> bool:
-    """Whether it names a place for checkpoints: a directory from / on, or a URI with host and path.
+    """Return whether a text is a root of checkpoints: an absolute directory, or a URI with host and path.
 
     Spark's checkpoints refuse a URI that leaves its host to Hadoop's `fs.defaultFS`.
     """

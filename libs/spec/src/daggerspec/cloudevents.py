@@ -12,7 +12,7 @@ JSON: Final = "application/json"
 def headers(
     *, ce_id: str, ce_type: str, source: str, subject: str, time: str | None, content_type: str = PROTOBUF
 ) -> list[tuple[str, bytes]]:
-    """The headers; `ce_type` is a message's full name, `time` as `timestamp` writes it."""
+    """Build the headers; `ce_type` is a message's full name, `time` as `timestamp` writes it."""
     attributes = {
         "ce_specversion": "1.0",
         "ce_id": ce_id,
@@ -26,5 +26,5 @@ def headers(
 
 
 def timestamp(time: datetime) -> str:
-    """An aware time as CloudEvents has it."""
+    """Format an aware time as CloudEvents has it."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

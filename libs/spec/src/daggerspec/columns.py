@@ -28,14 +28,14 @@ WINDOW_TIMESTAMP: Final = "window_timestamp"
 """A row's time, where the query says it."""
 TAG: Final = "tag_"
 LABEL: Final = "label_"
-"""What names of tags begin with."""
+"""The prefix of the names of tags."""
 
 TIMES: Final = (WINDOW_TIMESTAMP, "rowtime")
 """The columns that are the time of a row, the first that there is."""
 
 
 class Role(Enum):
-    """What a time-series store makes of an output column."""
+    """The role that an output column has in a time-series store."""
 
     TIME = "time"
     TAG = "tag"
@@ -43,7 +43,7 @@ class Role(Enum):
 
 
 class Cell(Enum):
-    """What the values of a column name on a map."""
+    """The part of a map's cell that a column's name says its values are."""
 
     S2 = "s2"
     GEOHASH = "geohash"
@@ -76,7 +76,7 @@ _CELLS: Final = {
 
 
 def to_proto(column: Column) -> gateway_pb2.OutputColumn:
-    """A column as it is answered."""
+    """Convert a column for an answer."""
     return gateway_pb2.OutputColumn(
         name=column.name,
         role=_ROLES[column.role],
@@ -87,7 +87,7 @@ def to_proto(column: Column) -> gateway_pb2.OutputColumn:
 
 
 def from_proto(column: gateway_pb2.OutputColumn) -> Column:
-    """The column behind an answer."""
+    """Convert a column of an answer back."""
     roles = {number: role for role, number in _ROLES.items()}
     cells = {number: cell for cell, number in _CELLS.items()}
     role, cell = roles.get(column.role, Role.FIELD), cells.get(column.cell)
@@ -99,7 +99,7 @@ class Output(Protocol):
 
     @property
     def columns(self) -> Sequence[Column]:
-        """What is seen of a row."""
+        """The columns that readers of a row see."""
 
     @property
     def hidden(self) -> Sequence[str]:
@@ -111,19 +111,19 @@ class Output(Protocol):
 
 
 def condition_column(number: int) -> str:
-    """The column that says whether the so-manieth condition of a plan is true of a row."""
+    """Name the hidden column that is true where condition `number` of a plan holds for a row."""
     return f"{CONDITION}{number}"
 
 
 def role_of(name: str) -> Role:
-    """What a column of this name is."""
+    """Return the role of a column of this name."""
     if name == WINDOW_TIMESTAMP:
         return Role.TIME
     return Role.TAG if name.startswith((TAG, LABEL)) else Role.FIELD
 
 
 def key_of(name: str) -> str:
-    """The tag key or field name of a column of this name."""
+    """Return the tag key or field name of a column of this name."""
     return name.removeprefix(LABEL)
 
 
@@ -132,13 +132,13 @@ _PARTS_OF_RECORDS: Final = range(3, 6)
 
 
 def is_of_records(hidden: Sequence[str]) -> bool:
-    """Whether each row with these hidden columns is made of one record."""
+    """Return whether each row with these hidden columns is made of one record."""
     parts = sum(name.startswith(KEY) for name in hidden)
     return WINDOW_START not in hidden and parts in _PARTS_OF_RECORDS
 
 
 def time_column(columns: Sequence[Column], hidden: Sequence[str]) -> str | None:
-    """The column that is a row's time: window_timestamp, else rowtime; None when there is neither."""
+    """Return the column that is a row's time: window_timestamp, else rowtime; None if there is neither."""
     names = {column.name for column in columns}
     for name in TIMES:
         if name in names:

@@ -1,4 +1,4 @@
-"""Whether a driver may be replaced by one that begins beside it (ADR 109). Pure.
+"""Conditions under which a driver is replaced by one that begins beside it (ADR 109). Pure.
 
 The gateway says it of each query that it has checked, the scheduler and a plan go by `why_not`.
 """
@@ -19,7 +19,7 @@ UNKNOWN: Final = "what was checked of its queries is not known"
 
 
 class Window(Protocol):
-    """What is needed of a plan's window."""
+    """The properties of a plan's window that a cutover depends on."""
 
     @property
     def kind(self) -> str:
@@ -27,7 +27,7 @@ class Window(Protocol):
 
 
 class Query(state.Query, Protocol):
-    """What is needed of a plan."""
+    """The properties of a plan that a cutover depends on."""
 
     @property
     def window(self) -> Window | None:
@@ -39,12 +39,12 @@ class Query(state.Query, Protocol):
 
 
 def query_state(spec: spec_pb2.DaggerSpec, query: Query) -> events_pb2.QueryState:
-    """What a launch goes by, of a query that was checked."""
+    """Build the state of a checked query, which launches go by."""
     return events_pb2.QueryState(identity=state.identity(spec, query), no_cutover=_unfit(spec, query))
 
 
 def why_not(before: events_pb2.QueryState | None, after: events_pb2.QueryState | None) -> str:
-    """Why a driver of one query is not replaced by a cutover to another, in a clause; empty where it is."""
+    """Explain in a clause why one query cannot be replaced by a cutover to another; empty if it can."""
     if before is None or after is None:
         return UNKNOWN
     if before.identity == after.identity:
@@ -55,7 +55,7 @@ def why_not(before: events_pb2.QueryState | None, after: events_pb2.QueryState |
 
 
 def _unfit(spec: spec_pb2.DaggerSpec, query: Query) -> str:
-    """Why there is no instant behind which all its rows could be another driver's; empty where there is."""
+    """Explain why no instant divides a query's rows between two drivers; empty if one does."""
     if len(query.reads) != 1:
         return "it reads more than one stream"
     if query.horizon == timedelta(0):

@@ -21,13 +21,13 @@ SINKS_TESTED = "sink-test"
 """The name of a draft without one, whose sinks are tried."""
 
 
-def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
-    """The spec with every default said. Filled in twice, it is the same.
+def filled(name: str, original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
+    """Return the spec with every default filled in. Filled in twice, it does not change again.
 
     Driver memory stays 0: the scheduler knows its host. Addresses stay with their clusters.
     """
     spec = spec_pb2.DaggerSpec()
-    spec.CopyFrom(asked)
+    spec.CopyFrom(original)
     for stream in spec.streams:
         if not stream.table and len(spec.streams) == 1:
             stream.table = TABLE
@@ -49,14 +49,14 @@ def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
 
 
 def consumer_group(name: str) -> str:
-    """The consumer group of a dagger that names none."""
+    """Return the consumer group of a dagger that names none."""
     return f"daggers.{name}"
 
 
-def filled_cluster(asked: spec_pb2.Cluster) -> spec_pb2.Cluster:
-    """The cluster with every default said."""
+def filled_cluster(original: spec_pb2.Cluster) -> spec_pb2.Cluster:
+    """Return the cluster with every default filled in."""
     cluster = spec_pb2.Cluster()
-    cluster.CopyFrom(asked)
+    cluster.CopyFrom(original)
     if cluster.HasField("influx"):
         cluster.influx.org = cluster.influx.org or influx.DEFAULT_ORG
     return cluster

@@ -1,4 +1,4 @@
-"""What a sink writes to, so that it can have an owner: a place in a container of a server. Pure.
+"""Destinations of sinks, so that they can have an owner: a place in a container of a server. Pure.
 
 Two sinks of one kind write to one place where their destinations overlap. A name that depends on the row
 (`trips-${city}`) has its constant beginning: everything that begins so is its own.
@@ -14,7 +14,7 @@ from daggerspec import address, template
 
 _ANY: Final = "*"
 _SAFE: Final = ":,.-_[]"
-"""What stands in the text of a destination as it is; all else that is no letter or digit is %XX."""
+"""The characters that the text of a destination keeps; all else that is no letter or digit is %XX."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,14 +26,14 @@ class Destination:
     server: str
     """host:port, in lower case; of several, sorted, with commas. Empty: the drivers' hosts."""
     container: str
-    """What names are unique in: a bucket, a database and schema, an account; empty where a server has one."""
+    """The scope of unique names: a bucket, a database and schema, an account; empty for a whole server."""
     name: str
     """A measurement, table, index, key, topic, folder, path or method."""
     is_prefix: bool = False
-    """Whether all that begins with the name is meant."""
+    """True if the destination is everything that begins with the name."""
 
     def overlaps(self, other: Destination) -> bool:
-        """Whether a row can be in both."""
+        """Return whether a row can be in both."""
         if (self.kind, self.server, self.container) != (other.kind, other.server, other.container):
             return False
         if self.is_prefix and other.name.startswith(self.name):
@@ -41,7 +41,7 @@ class Destination:
         return self.name == other.name or (other.is_prefix and self.name.startswith(other.name))
 
     def on(self, server: str) -> Destination:
-        """The same on another server."""
+        """Return the destination moved to another server."""
         return self if server == self.server else replace(self, server=server)
 
     def whole(self) -> Destination:
@@ -49,13 +49,13 @@ class Destination:
         return replace(self, name="", is_prefix=True)
 
     def __str__(self) -> str:
-        """As people write it: KIND://SERVER/CONTAINER/NAME, behind a name that is a prefix `*`."""
+        """Format it for people: KIND://SERVER/CONTAINER/NAME, behind a name that is a prefix `*`."""
         parts = (quote(part, safe=_SAFE) for part in (self.server, self.container, self.name))
         return f"{self.kind}://{'/'.join(parts)}{_ANY if self.is_prefix else ''}"
 
 
 def parse(text: str) -> Destination:
-    """The destination of a text that `str` gave. Raises: ValueError."""
+    """Parse the text that `str` gave. Raises: ValueError."""
     kind, separator, rest = text.partition("://")
     parts = rest.split("/")
     if not kind or not separator or len(parts) != 3:
@@ -66,18 +66,18 @@ def parse(text: str) -> Destination:
 
 
 def server_at(where: str) -> str:
-    """The server of a URL, or of host:port: its name in lower case and its port; what is neither stays."""
-    known = address.parse(where)
-    return f"{known.host}:{known.port}" if known else where.lower()
+    """Return the server of a URL, or of host:port: lower-case name and port; other text unchanged."""
+    server_address = address.parse(where)
+    return f"{server_address.host}:{server_address.port}" if server_address else where.lower()
 
 
 def servers_at(where: str) -> str:
-    """The same of several, with commas between them: in one order, each once."""
+    """Return the servers of a comma-separated list, each as `server_at` does, sorted, without repetitions."""
     return ",".join(sorted({server_at(part.strip()) for part in where.split(",")}))
 
 
 def named(kind: str, server: str, container: str, name: str) -> Destination:
-    """A destination whose name may have ${column} in it."""
+    """Build a destination whose name may have ${column} in it: what comes before it is the prefix."""
     parts = template.parts(name)
     constant = parts[0] if parts and isinstance(parts[0], str) else ""
     return Destination(kind, server, container, constant, is_prefix=constant != name)

@@ -1,4 +1,4 @@
-"""Where sinks are reached: their servers, those that their secrets are sent to, and their folders."""
+"""Addresses that sinks depend on: their servers, those their secrets are sent to, and their folders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from daggerspec.sinks import kind_of, value_keys
 
 
 def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
-    """Where a sink is reached, a URL or host:port, and the path of the field that says it; empty where it has
-    no address of its own. It is where its secret is sent.
+    """Return the address of a sink, a URL or host:port, and the path of its field; two empty texts if it
+    has no address of its own. Its secret is sent there.
     """
     name = kind_of(sink)
     key = next((key for key in value_keys(name) if key.sent_to), None) if name else None
@@ -22,8 +22,8 @@ def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
 
 
 def secrets_sent(sink: spec_pb2.Sink) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
-    """The secrets that a resolved sink refers to: the field of the address it is sent to, the reference, and
-    the address; of a key of a certificate that of the server that is shown the certificate.
+    """Yield the secrets of a resolved sink: the field of the address it is sent to, the reference, and the
+    address; of a certificate's key the address of the server that is shown the certificate.
     """
     name = kind_of(sink)
     if name is None:
@@ -36,17 +36,17 @@ def secrets_sent(sink: spec_pb2.Sink) -> Iterator[tuple[str, spec_pb2.SecretRef,
 
 
 def servers(sink: spec_pb2.Sink) -> Mapping[str, str]:
-    """Every server that a resolved sink asks, by the path of the field that says it: where rows go, and where
-    its secrets do.
+    """Return every server that a resolved sink connects to, by the path of its field: for its rows, and for
+    its secrets.
     """
     field, where = reached_at(sink)
-    asked = {path: to for path, _, to in secrets_sent(sink) if to}
-    return {field: where, **asked} if where else asked
+    secret_servers = {path: to for path, _, to in secrets_sent(sink) if to}
+    return {field: where, **secret_servers} if where else secret_servers
 
 
 def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
-    """The folder of the drivers' hosts that a sink writes below, behind the path of the field that says it;
-    None where it writes no files.
+    """Return the path of the field and the folder on the drivers' hosts that a sink writes below; None if it
+    writes no files.
     """
     name = kind_of(sink)
     key = next((key for key in value_keys(name) if key.folder), None) if name else None

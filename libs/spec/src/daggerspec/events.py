@@ -18,45 +18,45 @@ LONGEST_NAME: Final = 120
 
 
 def named(column: str) -> str:
-    """The property that a column is."""
+    """Return the name of the property for a column, without the prefixes of tags."""
     return column.removeprefix(TAG).removeprefix(LABEL)
 
 
 def properties(event: str, identity: str, rows: Output) -> Sequence[Column]:
-    """The columns that are properties: all but the identity, the time, and the event's name."""
-    told = {identity, *TIMES}
+    """Return the columns that become properties: all but the identity, the time, and the event's name."""
+    excluded = {identity, *TIMES}
     if event.startswith("${") and len(template.parts(event)) == 1:
-        told |= {reference.column for reference in template.references(event)}
-    return [column for column in rows.columns if column.name not in told]
+        excluded |= {reference.column for reference in template.references(event)}
+    return [column for column in rows.columns if column.name not in excluded]
 
 
 def violations(path: str, event: str, identity: str, rows: Output | None, most: int) -> Iterator[Violation]:
-    """What is wrong with what rows are to be, where an event has `most` properties."""
+    """Yield the violations of an event, its identity and its properties, of which there may be `most`."""
     yield from fields.text(f"{path}.event", event, limit=512)
     yield from template.violations(f"{path}.event", event, rows)
     if not identity:
         yield Violation(f"{path}.identity", "is required", "REQUIRED")
     if rows is None:
         return
-    known = [column.name for column in rows.columns]
-    if identity and identity not in known:
-        others = hint(nearest(identity, known), f": it has {', '.join(known)}")
+    columns = [column.name for column in rows.columns]
+    if identity and identity not in columns:
+        others = hint(nearest(identity, columns), f": it has {', '.join(columns)}")
         yield Violation(f"{path}.identity", f"the query has no column {identity}{others}", "UNKNOWN_COLUMN")
     names = [named(property_.name) for property_ in properties(event, identity, rows)]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Violation(path, f"cannot have two columns as the property {name}", "DUPLICATE_COLUMN")
     if len(names) > most:
-        what = f"takes {most} properties of an event, and the query has {len(names)}"
-        yield Violation(path, what, "SINK_LIMIT")
+        problem = f"takes {most} properties of an event, and the query has {len(names)}"
+        yield Violation(path, problem, "SINK_LIMIT")
     for name in names:
         if len(name) > LONGEST_NAME:
-            what = f"takes names of {LONGEST_NAME} characters: rename {name[:20]}…"
-            yield Violation(path, what, "SINK_LIMIT")
+            problem = f"takes names of {LONGEST_NAME} characters: rename {name[:20]}…"
+            yield Violation(path, problem, "SINK_LIMIT")
 
 
-def secret(path: str, said: bool, reference: spec_pb2.SecretRef) -> Iterator[Violation]:
-    """A secret that there has to be."""
-    if not said:
+def secret(path: str, is_set: bool, reference: spec_pb2.SecretRef) -> Iterator[Violation]:
+    """Yield the violations of a secret that is required."""
+    if not is_set:
         yield Violation(path, "is required", "REQUIRED")
     else:
         yield from fields.secret(path, reference)

@@ -13,12 +13,12 @@ from typing import Any
 
 
 def loads(text: str | bytes) -> Any:
-    """The value behind a JSON text. Raises: ValueError."""
+    """Parse a JSON text. Raises: ValueError."""
     return json.loads(text, parse_float=_fraction)
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
-    """A value as JSON, as `json.dumps` writes it; what has no JSON is text."""
+    """Format a value as JSON, as `json.dumps` writes it; what has no JSON becomes text."""
     return "".join(_pieces(value, indent, "\n"))
 
 
@@ -28,7 +28,7 @@ def _fraction(text: str) -> float | Decimal:
 
 
 def _pieces(value: Any, indent: int | None, line: str) -> Iterator[str]:
-    """The pieces of a value's text; `line` begins a line at its depth."""
+    """Yield the pieces of a value's text; `line` begins a line at its depth."""
     inner = line + " " * (indent or 0)
     begin, between, end = ("", ", ", "") if indent is None else (inner, f",{inner}", line)
     match value:

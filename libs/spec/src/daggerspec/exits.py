@@ -12,7 +12,7 @@ EXTERNAL: Final = 69
 INTERNAL: Final = 70
 FENCED: Final = 75
 HEAP_FULL: Final = 3
-"""What a JVM ends with that was told to exit when its heap is full."""
+"""The exit code of a JVM that was started to exit when its heap is full."""
 
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
 NO_EXECUTORS: Final = "NO_EXECUTORS"
@@ -59,7 +59,7 @@ _CODES: Final = {
 
 
 def heap_full(heap_mib: int = 0) -> events_pb2.DaggerError:
-    """What a full heap is called, by whoever sees it; `heap_mib` is its size, 0 when it is not known."""
+    """Build the error of a full heap; `heap_mib` is its size, 0 if it is unknown."""
     size = f" of {heap_mib} MiB" if heap_mib else ""
     return events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_USER,
@@ -71,17 +71,17 @@ def heap_full(heap_mib: int = 0) -> events_pb2.DaggerError:
 
 
 def left_no_word(exited: events_pb2.Exited) -> bool:
-    """Whether a driver ended without an error of its own: cleanly, or killed before it could write one."""
+    """Return whether a driver ended without an error of its own: cleanly, or killed before it wrote one."""
     return not exited.HasField("error") or exited.error.reason in (LOST, KILLED)
 
 
 def is_deployments(error: events_pb2.DaggerError | None) -> bool:
-    """Whether an end is the deployment's, not its driver's."""
+    """Return whether an end was caused by the deployment, not by the driver."""
     return error is not None and error.reason == ENDED_WITH_DEPLOYMENT
 
 
 def code(error: events_pb2.DaggerError) -> int:
-    """The exit code of a driver that ends with an error."""
+    """Return the exit code of a driver that ends with an error."""
     if error.reason == MEANINGS[FENCED].reason:
         return FENCED
     return _CODES.get(error.domain, INTERNAL)

@@ -53,8 +53,8 @@ def team(path: str, value: str) -> Iterator[Violation]:
 
 
 def _unlike_a_name(path: str, least: int) -> Violation:
-    what = f"{least} to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit"
-    return Violation(path, f"must be {what}", "INVALID_NAME")
+    form = f"{least} to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit"
+    return Violation(path, f"must be {form}", "INVALID_NAME")
 
 
 def table(path: str, value: str) -> Iterator[Violation]:
@@ -86,7 +86,7 @@ def topic(path: str, value: str) -> Iterator[Violation]:
 
 
 def text(path: str, value: str, *, limit: int) -> Iterator[Violation]:
-    """One line for people."""
+    """Check a line of text for people, of at most `limit` characters."""
     if len(value) > limit:
         yield Violation(path, f"must not be longer than {limit} characters", "TOO_LONG")
     if not value.isprintable():
@@ -94,7 +94,7 @@ def text(path: str, value: str, *, limit: int) -> Iterator[Violation]:
 
 
 def duration(path: str, value: Duration, *, positive: bool = False) -> Iterator[Violation]:
-    """A span of time that is not negative, nor zero if it must be `positive`."""
+    """Check a duration, which must not be negative, nor zero if it must be `positive`."""
     # Written by hand: ToTimedelta raises for what is out of range, and rounds.
     nanos = value.seconds * 1_000_000_000 + value.nanos
     if abs(value.nanos) > 999_999_999 or value.seconds * value.nanos < 0:
@@ -108,7 +108,7 @@ def duration(path: str, value: Duration, *, positive: bool = False) -> Iterator[
 
 
 def secret(path: str, value: spec_pb2.SecretRef) -> Iterator[Violation]:
-    """A reference to a secret: never the secret itself."""
+    """Check a reference to a secret; the secret itself is never read."""
     match value.WhichOneof("source"):
         case "env" if not _ENV_NAME.fullmatch(value.env):
             yield Violation(f"{path}.env", "must be the name of an environment variable", "INVALID_REFERENCE")
@@ -125,13 +125,13 @@ def secret(path: str, value: spec_pb2.SecretRef) -> Iterator[Violation]:
 
 
 def is_no_file(path: str) -> bool:
-    """Whether a path leads to where no file of secrets is."""
+    """Return whether a path leads to where no file of secrets is."""
     path = "/" + posixpath.normpath(path).lstrip("/")
     return any(path == root or path.startswith(f"{root}/") for root in _NO_FILES)
 
 
 def url(path: str, value: str) -> Iterator[Violation]:
-    """An http(s) base URL without credentials."""
+    """Check an http(s) base URL, which has no credentials."""
     try:
         parts = urlsplit(value)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -148,6 +148,6 @@ def url(path: str, value: str) -> Iterator[Violation]:
 
 
 def is_host_port(value: str) -> bool:
-    """Whether it is host:port."""
+    """Return whether a text is host:port."""
     match = _HOST_PORT.fullmatch(value)
     return match is not None and 0 < int(match[2]) <= 65535

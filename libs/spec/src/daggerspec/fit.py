@@ -1,4 +1,4 @@
-"""Whether the columns of a query fit the message of a sink, by name, dotted names to nested messages.
+"""Comparison of a query's columns with the message of a sink, by name, dotted names to nested messages.
 
 The rules are those of the runtime's encoder: numbers of one kind fit each other, a name fits an enum, a
 struct fits a message, Timestamp, Duration and the wrappers take their scalars. Pure.
@@ -35,7 +35,7 @@ class Type:
 
 
 def mismatches(path: str, columns: Sequence[Column], message: Descriptor) -> Iterator[Violation]:
-    """A violation for each column without a field in `message`, or of another type."""
+    """Yield a violation for each column without a field in `message`, or of another type."""
     for column in columns:
         *parents, leaf = column.name.split(".")
         owner: Descriptor | None = message
@@ -53,11 +53,11 @@ def mismatches(path: str, columns: Sequence[Column], message: Descriptor) -> Ite
 def _field(path: str, column: str, kind: Type, owner: Descriptor, name: str) -> Iterator[Violation]:
     field = owner.fields_by_name.get(name)
     if field is None:
-        meant = hint(nearest(name, owner.fields_by_name), "")
-        text = f"column {column}: {owner.full_name} has no field {name}{meant}"
+        suggestion = hint(nearest(name, owner.fields_by_name), "")
+        text = f"column {column}: {owner.full_name} has no field {name}{suggestion}"
         yield Violation(path, text, "UNKNOWN_FIELD")
-    elif (held := map_entry(field)) is not None:
-        parts, entry = dict(kind.parts), held.fields_by_name
+    elif (pair := map_entry(field)) is not None:
+        parts, entry = dict(kind.parts), pair.fields_by_name
         if kind.name != "map":
             yield _mismatch(path, column, kind, field)
         else:
@@ -73,7 +73,7 @@ def _field(path: str, column: str, kind: Type, owner: Descriptor, name: str) -> 
 
 
 def _value(path: str, column: str, kind: Type, field: FieldDescriptor) -> Iterator[Violation]:
-    """One value of a field, whatever the field's cardinality."""
+    """Yield the mismatches of one value of a field, whatever the field's cardinality."""
     message = field.message_type
     if message is None:
         if not _scalar_fits(kind, field):
@@ -112,7 +112,7 @@ def _mismatch(path: str, column: str, kind: Type, field: FieldDescriptor) -> Vio
 
 
 def parsed(text: str) -> Type:
-    """The type behind its text, for example array<struct<a:int,b:decimal(20,0)>>.
+    """Parse a Spark SQL type, for example array<struct<a:int,b:decimal(20,0)>>.
 
     Raises: ValueError for any other text.
     """

@@ -16,8 +16,8 @@ _TEAM: Final = "{team}"
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """The folders of a setting. Raises: ValueError."""
-    folders = listed(text)
+    """Parse and check the folders of a setting. Raises: ValueError."""
+    folders = split_words(text)
     for folder in folders:
         if not is_plain(folder) or folder == "/":
             raise ValueError(f"{folder} must be an absolute folder without .., and not /")
@@ -26,8 +26,8 @@ def parse(text: str) -> tuple[str, ...]:
     return folders
 
 
-def listed(text: str) -> tuple[str, ...]:
-    """The words of a setting, paths mostly: separated by commas; one that has a comma stands in quotes as in
+def split_words(text: str) -> tuple[str, ...]:
+    """Split the words of a setting, paths mostly, at commas; one that has a comma stands in quotes as in
     CSV, "/data/a, b", where a quote is written twice. Raises: ValueError.
     """
     try:
@@ -38,23 +38,23 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def as_list(words: Iterable[str]) -> str:
-    """What `listed` reads as these words."""
+    """Join words into the text that `split_words` splits into them."""
     written = io.StringIO()
     csv.writer(written, lineterminator="").writerow(list(words))
     return written.getvalue()
 
 
 def of(team: str, folders: Iterable[str]) -> tuple[str, ...]:
-    """Those of a team; who has none gets those for everybody."""
+    """Return the folders of a team; without a team those for everybody."""
     return tuple(folder.replace(_TEAM, team) for folder in folders if team or _TEAM not in folder)
 
 
 def is_plain(path: str) -> bool:
-    """Whether a path is absolute and says nothing that leads elsewhere: no .., no empty part."""
+    """Return whether a path is absolute and leads nowhere else: no .., no empty part."""
     plain = posixpath.normpath(path) == path and not path.startswith("//")
     return path.startswith("/") and plain and path.isprintable()
 
 
 def holding(folders: Iterable[str], path: str) -> str | None:
-    """The folder that a plain path is in, or is itself; None where it is in none."""
+    """Return the folder that a plain path is in, or is itself; None if it is in none."""
     return next((folder for folder in folders if path == folder or path.startswith(f"{folder}/")), None)

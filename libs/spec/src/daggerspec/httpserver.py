@@ -1,4 +1,4 @@
-"""What sinks say of a server, of HTTP or gRPC: its address, what shows it who calls, how it is known."""
+"""Fields that sinks have for a server of HTTP or gRPC: address, authentication, TLS and timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_TIMEOUT: Final = timedelta(seconds=60)
 
 
 def auth_keys(header: str, to: str) -> Key:
-    """What shows a server who calls, by a `header`, as people know it; `to` is the field with its address."""
+    """Build the key of the caller's authentication, by a `header`; `to` is the field with the address."""
     secret = partial(Key, address=True, sent_to=(to,))
     return Key(
         "auth",
@@ -69,7 +69,7 @@ def auth_keys(header: str, to: str) -> Key:
 
 
 def tls_keys(to: str) -> Key:
-    """What is shown and asked for in a handshake, beside `ca_file`; `to` is the field with the address."""
+    """Build the key of the TLS handshake beside `ca_file`; `to` is the field with the address."""
     return Key(
         "tls",
         "A certificate of who calls, and the name of the server's own.",
@@ -124,7 +124,7 @@ _OWN: Final = frozenset(
 
 
 def violations(path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) -> Iterator[Violation]:
-    """What is wrong with them."""
+    """Yield the violations of URL, authentication, TLS and timeout."""
     yield from fields.url(f"{path}.url", sink.url)
     yield from caller(path, sink, is_plain=sink.url.startswith("http:"))
     yield from waited(f"{path}.timeout", sink.timeout)
@@ -133,78 +133,78 @@ def violations(path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) 
 def caller(
     path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink | spec_pb2.GrpcSink, *, is_plain: bool
 ) -> Iterator[Violation]:
-    """What a server is shown of who calls, and how it is known; `is_plain`: nothing is encrypted."""
+    """Yield the violations of authentication and TLS; `is_plain`: nothing is encrypted."""
     yield from _auth(f"{path}.auth", sink.auth)
     yield from _file(f"{path}.tls.ca_file", sink.tls.ca_file)
     yield from _handshake(f"{path}.client_tls", sink.client_tls, is_plain=is_plain)
 
 
 def waited(path: str, timeout: Duration) -> Iterator[Violation]:
-    """How long a request may take."""
+    """Check the timeout of a request: positive, at most LONGEST_TIMEOUT."""
     wrong = list(fields.duration(path, timeout, positive=True))
     yield from wrong
     if not wrong and timeout.ToTimedelta() > LONGEST_TIMEOUT:
-        what = f"must not be longer than {LONGEST_TIMEOUT.seconds} s: a batch waits for it"
-        yield Violation(path, what, "OUT_OF_RANGE")
+        problem = f"must not be longer than {LONGEST_TIMEOUT.seconds} s: a batch waits for it"
+        yield Violation(path, problem, "OUT_OF_RANGE")
 
 
 def header(path: str, name: str) -> Iterator[Violation]:
-    """The name of a header."""
+    """Check the name of a header."""
     if not _NAME.fullmatch(name):
         yield Violation(path, "must be the name of a header", "INVALID_NAME")
     elif name.lower() in _OWN:
         yield Violation(path, f"{name} is said by the sink itself", "UNEXPECTED")
 
 
-def _file(path: str, said: str) -> Iterator[Violation]:
-    if said and not said.startswith("/"):
+def _file(path: str, message: str) -> Iterator[Violation]:
+    if message and not message.startswith("/"):
         yield Violation(path, "must be an absolute path", "INVALID_REFERENCE")
 
 
-def _handshake(path: str, said: spec_pb2.ClientTls, *, is_plain: bool) -> Iterator[Violation]:
-    """What is shown and asked for in a handshake."""
-    own = [name for name in _HANDSHAKE if Key(name, "").said(said)]
+def _handshake(path: str, message: spec_pb2.ClientTls, *, is_plain: bool) -> Iterator[Violation]:
+    """Yield the violations of certificate, key and server name of a handshake."""
+    own = [name for name in _HANDSHAKE if Key(name, "").said(message)]
     if is_plain:
         for name in own:
             yield Violation(f"{path}.{name}", "is about TLS, and nothing is encrypted here", "UNEXPECTED")
         return
-    yield from _file(f"{path}.{_CERTIFICATE}", said.client_certificate_file)
+    yield from _file(f"{path}.{_CERTIFICATE}", message.client_certificate_file)
     if (_CERTIFICATE in own) != (_KEY in own):
         missing, other = (_KEY, _CERTIFICATE) if _CERTIFICATE in own else (_CERTIFICATE, _KEY)
         yield Violation(f"{path}.{missing}", f"is required, as {other} is said", "REQUIRED")
     if _KEY in own:
-        yield from fields.secret(f"{path}.{_KEY}", said.client_key)
-    if said.server_name and not _HOST_NAME.fullmatch(said.server_name):
+        yield from fields.secret(f"{path}.{_KEY}", message.client_key)
+    if message.server_name and not _HOST_NAME.fullmatch(message.server_name):
         yield Violation(f"{path}.server_name", "must be the name of a host", "INVALID_NAME")
 
 
-def _oauth2(path: str, said: spec_pb2.HttpAuth.OAuth2) -> Iterator[Violation]:
-    yield from fields.url(f"{path}.token_url", said.token_url)
-    if not _PRINTABLE.fullmatch(said.client_id):
+def _oauth2(path: str, message: spec_pb2.HttpAuth.OAuth2) -> Iterator[Violation]:
+    yield from fields.url(f"{path}.token_url", message.token_url)
+    if not _PRINTABLE.fullmatch(message.client_id):
         yield Violation(f"{path}.client_id", "must be printable ASCII characters", "INVALID_CHARACTER")
-    yield from fields.secret(f"{path}.client_secret", said.client_secret)
-    for number, scope in enumerate(said.scopes):
+    yield from fields.secret(f"{path}.client_secret", message.client_secret)
+    for number, scope in enumerate(message.scopes):
         if not _SCOPE.fullmatch(scope):
-            what = "must be one scope: ASCII characters without spaces and quotation marks"
-            yield Violation(f"{path}.scopes[{number}]", what, "INVALID_CHARACTER")
-    if said.audience and not _PRINTABLE.fullmatch(said.audience):
+            problem = "must be one scope: ASCII characters without spaces and quotation marks"
+            yield Violation(f"{path}.scopes[{number}]", problem, "INVALID_CHARACTER")
+    if message.audience and not _PRINTABLE.fullmatch(message.audience):
         yield Violation(f"{path}.audience", "must be printable ASCII characters", "INVALID_CHARACTER")
-    yield from _file(f"{path}.ca_file", said.ca_file)
+    yield from _file(f"{path}.ca_file", message.ca_file)
 
 
-def _auth(path: str, said: spec_pb2.HttpAuth) -> Iterator[Violation]:
-    kinds = [kind for kind in ("bearer", "basic", "header", "oauth2") if said.HasField(kind)]
+def _auth(path: str, message: spec_pb2.HttpAuth) -> Iterator[Violation]:
+    kinds = [kind for kind in ("bearer", "basic", "header", "oauth2") if message.HasField(kind)]
     if len(kinds) > 1:
         yield Violation(path, f"says {' and '.join(kinds)}: one of them is enough", "UNEXPECTED")
-    if said.HasField("bearer"):
-        yield from fields.secret(f"{path}.bearer", said.bearer)
-    if said.HasField("basic"):
-        if not said.basic.user or ":" in said.basic.user or not said.basic.user.isprintable():
-            what = "must be printable characters, without a colon"
-            yield Violation(f"{path}.basic.user", what, "INVALID_CHARACTER")
-        yield from fields.secret(f"{path}.basic.password", said.basic.password)
-    if said.HasField("header"):
-        yield from header(f"{path}.header.name", said.header.name)
-        yield from fields.secret(f"{path}.header.value", said.header.value)
-    if said.HasField("oauth2"):
-        yield from _oauth2(f"{path}.oauth2", said.oauth2)
+    if message.HasField("bearer"):
+        yield from fields.secret(f"{path}.bearer", message.bearer)
+    if message.HasField("basic"):
+        if not message.basic.user or ":" in message.basic.user or not message.basic.user.isprintable():
+            problem = "must be printable characters, without a colon"
+            yield Violation(f"{path}.basic.user", problem, "INVALID_CHARACTER")
+        yield from fields.secret(f"{path}.basic.password", message.basic.password)
+    if message.HasField("header"):
+        yield from header(f"{path}.header.name", message.header.name)
+        yield from fields.secret(f"{path}.header.value", message.header.value)
+    if message.HasField("oauth2"):
+        yield from _oauth2(f"{path}.oauth2", message.oauth2)

@@ -47,7 +47,7 @@ _MAX_PROPERTIES: Final = 100
 
 
 def address(path: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
-    """How to reach a Kafka cluster."""
+    """Check the address of a Kafka cluster."""
     servers = value.bootstrap_servers.split(",") if value.bootstrap_servers else []
     if not servers:
         yield Violation(f"{path}.bootstrap_servers", "is required: host:port,host:port …", "REQUIRED")
@@ -72,26 +72,26 @@ def address(path: str, value: spec_pb2.KafkaAddress) -> Iterator[Violation]:
 
 
 def is_secret(key: str) -> bool:
-    """Whether what a property of this name says is a secret."""
+    """Return whether the value of a property of this name is a secret."""
     return _SECRET.search(key.lower()) is not None
 
 
 def is_same(one: spec_pb2.KafkaAddress, other: spec_pb2.KafkaAddress) -> bool:
-    """Whether two addresses are certainly of one Kafka: they name a server in common."""
+    """Return whether two addresses are certainly of one Kafka: they name a server in common."""
     servers = ({part.strip().lower() for part in its.bootstrap_servers.split(",")} for its in (one, other))
     return bool(set.intersection(*servers) - {""})
 
 
 def registered(path: str, value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAddress) -> Iterator[Violation]:
-    """The same when a cluster is registered: it sets what is listed, and what it set `before`."""
+    """Check the address of a cluster to register: it may set listed properties, and those of `before`."""
     wrong = list(address(path, value))
     yield from wrong
-    said = {violation.field for violation in wrong}
-    kept = {*before.properties, *before.secret_properties}
+    reported = {violation.field for violation in wrong}
+    previous = {*before.properties, *before.secret_properties}
     for kind, keys in (("properties", value.properties), ("secret_properties", value.secret_properties)):
-        for key in sorted(set(keys) - LISTED - kept):
+        for key in sorted(set(keys) - LISTED - previous):
             field, near = f'{path}.{kind}["{key}"]', nearest(key, LISTED, cutoff=0.8)
-            if not any(path.startswith(field) for path in said):
+            if not any(path.startswith(field) for path in reported):
                 text = f"is not among the client properties that may be set{hint(near, '')}"
                 yield Violation(field, text, "FORBIDDEN_PROPERTY", suggestion=near or "")
 

@@ -15,7 +15,7 @@ class Key:
 
     name: str
     about: str
-    """What it says, in a sentence."""
+    """A sentence about it, for documents."""
     path: str = ""
     """Dotted path of the field it fills; its name when empty."""
     required: bool = False
@@ -40,18 +40,18 @@ class Key:
         return self.path or self.name
 
     def said(self, message: Any) -> bool:
-        """Whether a message says something here."""
+        """Return whether a message sets this field."""
         owner, name = _owner(message, self.field)
         field = owner.DESCRIPTOR.fields_by_name[name]
         return bool(owner.HasField(name) if field.has_presence else getattr(owner, name))
 
     def value(self, message: Any) -> Any:
-        """What a message says here."""
+        """Return the value of this field in a message."""
         owner, name = _owner(message, self.field)
         return getattr(owner, name)
 
     def violations(self, path: str, message: Any) -> Iterator[Violation]:
-        """What is wrong with the number that a message says here; `path` is the message's."""
+        """Yield the violations of the number in this field; `path` is the message's."""
         value = self.value(message)
         if isinstance(value, int) and not isinstance(value, bool) and not self.least <= value <= self.most:
             yield Violation(
@@ -59,12 +59,12 @@ class Key:
             )
 
     def destination(self, message: Any) -> str:
-        """Of a secret: the address that a message says it is sent to, as `address.parse` reads it."""
+        """Return the address that a message's secret is sent to, as `address.parse` reads it."""
         parts = [str(Key("", "", path).value(message)) for path in self.sent_to]
         return ":".join(f"[{part}]" if ":" in part and len(parts) > 1 else part for part in parts)
 
     def is_addressed(self, message: Any) -> bool:
-        """Of a secret: whether a message says where it is sent to."""
+        """Return whether a message has the address that its secret is sent to."""
         return all(Key("", "", path).said(message) for path in self.sent_to)
 
     def take(self, message: Any, other: Any) -> None:
@@ -84,7 +84,7 @@ class Key:
 
 
 def _owner(message: Any, path: str) -> tuple[Any, str]:
-    """The message that holds the last field of a path, and the name of that."""
+    """Return the message that has the last field of a path, and the name of that field."""
     *parents, name = path.split(".")
     for parent in parents:
         message = getattr(message, parent)
@@ -92,7 +92,7 @@ def _owner(message: Any, path: str) -> tuple[Any, str]:
 
 
 def flat(keys: Sequence[Key]) -> Iterator[Key]:
-    """The keys that take values; those of mappings with their whole names and paths."""
+    """Yield the keys that take values; those of mappings with their whole names and paths."""
     for key in keys:
         if not key.keys:
             yield key
@@ -101,7 +101,7 @@ def flat(keys: Sequence[Key]) -> Iterator[Key]:
 
 
 def every(keys: Sequence[Key], prefix: str = "") -> Iterator[tuple[str, Key]]:
-    """All keys, those of mappings behind the mapping, each with its whole name."""
+    """Yield all keys, those of mappings behind the mapping, each with its whole name."""
     for key in keys:
         yield prefix + key.name, key
         yield from every(key.keys, f"{prefix}{key.name}.")

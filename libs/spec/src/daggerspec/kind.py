@@ -1,4 +1,4 @@
-"""What a kind of sink has, and what kinds share. The kinds themselves are the files of `sinks/`."""
+"""The interface of a kind of sink, and the rules that kinds share. The kinds are the files of `sinks/`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fit, query
 from daggerspec.capabilities import Capabilities
-from daggerspec.catalogue import Catalogue, Unresolved
+from daggerspec.catalogue import Catalogue, UnresolvedName
 from daggerspec.columns import Output, is_of_records
 from daggerspec.keys import Key
 from daggerspec.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a sink is a part of."""
+class ValidationContext:
+    """The dagger, specification and catalogue that a sink is checked against."""
 
     dagger: str
     spec: spec_pb2.DaggerSpec
@@ -28,13 +28,19 @@ class Asked:
     """The rows it gets; None where the query gives none."""
 
 
+Asked: TypeAlias = ValidationContext
+"""The name by which drop-in kinds of sinks import it."""
+
+
 Resolved: TypeAlias = tuple[spec_pb2.ResolvedSink, Sequence[Violation]]
 """A sink with its address, and which of its names stand for nothing."""
 
 
-def own_address(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+def own_address(
+    path: str, resolved: spec_pb2.ResolvedSink, context: ValidationContext
+) -> Iterator[Violation]:
     """`Kind.resolve` of a kind whose address is its own: nobody but who wrote it vouches for it."""
-    del path, asked
+    del path, context
     resolved.egress.SetInParent()
     yield from ()
 
@@ -45,20 +51,22 @@ def no_messages(sink: object) -> Mapping[str, str]:
     return {}
 
 
-def records_only(path: str, word: str, asked: Asked, *, is_said: bool) -> Iterator[Violation]:
-    """What is wrong with a form of rows that goes with `payload: record`, and that with it."""
-    if is_said and not query.has_records(asked.spec):
-        what = f"{word} goes with payload: record of a forwarding alone"
-        yield Violation(path, what, "RAW_NEEDS_FORWARD")
-    elif query.has_records(asked.spec) and not is_said:
+def records_only(path: str, word: str, context: ValidationContext, *, is_said: bool) -> Iterator[Violation]:
+    """Yield the violations of a form of rows that goes with `payload: record`, and of that with the form."""
+    if is_said and not query.has_records(context.spec):
+        problem = f"{word} goes with payload: record of a forwarding alone"
+        yield Violation(path, problem, "RAW_NEEDS_FORWARD")
+    elif query.has_records(context.spec) and not is_said:
         yield Violation(path, f"must be {word}, or not be said: payload: record has no other", "UNEXPECTED")
 
 
-def order_violations(path: str, asked: Asked, *, ordered: bool) -> Iterator[Violation]:
-    """Whether rows have an order that a sink can keep: that of the records they are made of, one each."""
-    if ordered and asked.output is not None and not is_of_records(asked.output.hidden):
-        what = "goes with rows that are made of one record each: windows and joins have no order of records"
-        yield Violation(path, what, "UNEXPECTED")
+def order_violations(path: str, context: ValidationContext, *, ordered: bool) -> Iterator[Violation]:
+    """Yield a violation if order is required of rows that are not made of one record each."""
+    if ordered and context.output is not None and not is_of_records(context.output.hidden):
+        problem = (
+            "goes with rows that are made of one record each: windows and joins have no order of records"
+        )
+        yield Violation(path, problem, "UNEXPECTED")
 
 
 ORDERED: Final = Key(
@@ -68,34 +76,36 @@ ORDERED: Final = Key(
 )
 
 
-def message_mismatches(path: str, name: str, asked: Asked) -> Iterator[Violation]:
-    """The columns that a message has no fields for; that it is not registered is told of elsewhere."""
-    if name and asked.output is not None:
-        with suppress(Unresolved):
-            yield from fit.mismatches(path, asked.output.columns, asked.catalogue.message(name))
+def message_mismatches(path: str, name: str, context: ValidationContext) -> Iterator[Violation]:
+    """Yield a violation for each column without a field in the message. Unknown messages have none."""
+    if name and context.output is not None:
+        with suppress(UnresolvedName):
+            yield from fit.mismatches(path, context.output.columns, context.catalogue.message(name))
 
 
 class Kind(Protocol):
-    """What a module of `sinks/` has. `sink` is its own message."""
+    """The interface of a module of `sinks/`. `sink` is its own message."""
 
     CAPABILITIES: Capabilities
-    """What it can do."""
+    """Guarantee, abilities and limits."""
     TIME_SERIES: bool
-    """Whether rows become points, whose tags, fields and time the check of a query warns of."""
+    """True if rows become points, whose tags, fields and time the check of a query warns of."""
     KEYS: Sequence[Key]
     """Its keys in a dagger file."""
 
     def fill(self, sink: Any, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
         """Say its defaults. Twice is as once."""
 
-    def resolve(self, path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+    def resolve(
+        self, path: str, resolved: spec_pb2.ResolvedSink, context: ValidationContext
+    ) -> Iterator[Violation]:
         """Fill in addresses from clusters, and tell of names that stand for nothing; `path` is its own.
 
         An address that no administrator registered is held to rules: `egress` is set, and a launch fills it.
         """
 
-    def violations(self, path: str, sink: Any, asked: Asked) -> Iterator[Violation]:
-        """What else is wrong with it, addresses filled in; `path` is its own."""
+    def violations(self, path: str, sink: Any, context: ValidationContext) -> Iterator[Violation]:
+        """Yield the violations of its message, addresses filled in; `path` is the message's."""
 
     def messages(self, sink: Any) -> Mapping[str, str]:
         """Full names of the Protobuf messages that it writes, by the fields that name them."""

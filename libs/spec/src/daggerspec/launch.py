@@ -1,4 +1,4 @@
-"""What the names of a spec stand for in one launch: the catalogue of its JobSpec."""
+"""The catalogue of one launch: the registered names of its JobSpec."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 
 
 class LaunchCatalogue:
@@ -22,24 +22,24 @@ class LaunchCatalogue:
             self._pool.AddSerializedFile(file.SerializeToString())
 
     def cluster(self, name: str) -> spec_pb2.Cluster | None:
-        """A cluster that the launch has to do with."""
+        """Return a cluster that the launch reads from or writes to."""
         return self._clusters.get(name)
 
     def stream(self, name: str) -> spec_pb2.Stream | None:
-        """A stream that the launch reads."""
+        """Return a stream that the launch reads."""
         return self._streams.get(name)
 
     def message(self, name: str) -> Descriptor:
-        """A message of its streams and sinks. Raises: Unresolved."""
+        """Return a message of its streams and sinks. Raises: UnresolvedName."""
         try:
             return self._pool.FindMessageTypeByName(name)
         except KeyError:
-            raise Unresolved("UNKNOWN_MESSAGE", f"message {name} is not in the launch") from None
+            raise UnresolvedName("UNKNOWN_MESSAGE", f"message {name} is not in the launch") from None
 
     def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
-        """A registered sink that the launch names."""
+        """Return a registered sink that the launch names."""
         return self._sinks.get(name)
 
     def secret(self, name: str) -> spec_pb2.Secret | None:
-        """A registered secret that its sinks name."""
+        """Return a registered secret that its sinks name."""
         return self._secrets.get(name)

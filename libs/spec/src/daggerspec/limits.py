@@ -1,4 +1,4 @@
-"""How much of anything there may be, and how much memory a driver takes."""
+"""Limits of sizes, counts, times and memory."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ PREVIEW_ROWS: Final = 10_000
 PREVIEW_RECORDS: Final = 5_000_000
 """Records of a stream that it reads."""
 PREVIEW_S: Final = 60.0
-"""How long it may take, once its host has begun."""
+"""The longest run of a preview in seconds, once its host has begun."""
 PREVIEW_LAST: Final = timedelta(hours=24)
-"""How far back `last` may go."""
+"""The longest time that `last` may go back."""
 WATCH_S: Final = 1.0
 """Between the looks of a watch."""
 
 MIN_DRIVER_MEMORY_MIB: Final = 450
-"""What Spark says that it needs."""
+"""The least memory that Spark asks for."""
 MAX_DRIVER_MEMORY_MIB: Final = 1024 * 1024
 MIN_HEAP_MIB: Final = 480
-"""What it does need: 450, and the thirtieth that the serial collector keeps free."""
+"""The least heap that Spark does need: 450, and the thirtieth that the serial collector keeps free."""
 DEFAULT_DRIVER_MEMORY_MIB: Final = 768
 DRIVER_OVERHEAD_MIB: Final = 1536
-"""What a driver may take beside its heap: metaspace, threads, state on disk, the Python half, its readers and
+"""The memory of a driver beside its heap: metaspace, threads, state on disk, the Python half, its readers and
 workers. Seen with local[2], one stream and a full heap of 768 MiB: up to 2.2 GiB in all (bench/state.py)."""
 
 REPLAY_MIB: Final = 384
-"""What an attempt of a replay may take: a Python process with Arrow, some thousand rows at once, and what is
+"""The memory of an attempt of a replay: a Python process with Arrow, some thousand rows at once, and what is
 remembered of each record. With 100,000 of them it takes 324 MiB."""
 
 WORKER_MEMORY_MIB: Final = 1024
-"""What a Python worker may take beyond what it begins with. The usual one takes 100 MiB; look-up tables,
+"""The memory of a Python worker beyond what it begins with. The usual one takes 100 MiB; look-up tables,
 which have 64 MiB as files, take the most."""
 
 RECENT_S: Final = 300
-"""What was late or set aside is recent for so long; shares of it are taken over so long."""
+"""The window in seconds over which late and set-aside records, and their shares, are counted as recent."""
 LATE_SHARE: Final = 0.01
 """A driver tells of late rows when they are a greater share than this of the rows read recently …"""
 LATE_ROWS: Final = 10

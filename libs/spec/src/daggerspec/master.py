@@ -17,7 +17,7 @@ _LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d{0,3})\])?")
 
 
 class Manager(Enum):
-    """Who gives out what a driver and its executors run on."""
+    """The resource manager that a driver and its executors run on."""
 
     LOCAL = "local"
     """Nobody: executors are threads of the driver."""
@@ -37,18 +37,18 @@ class Master:
 
     @property
     def is_local(self) -> bool:
-        """Whether executors are threads of the driver."""
+        """Return whether executors are threads of the driver."""
         return self.manager is Manager.LOCAL
 
     @property
     def on_loopback(self) -> bool:
-        """Whether driver, master and executors all talk over loopback."""
+        """Return whether driver, master and executors all talk over loopback."""
         standalone = self.manager is Manager.STANDALONE
         return self.is_local or (standalone and all(map(_is_loopback, self.servers)))
 
 
 def parse(url: str) -> Master | None:
-    """The master behind a URL; None when it is not one."""
+    """Parse the URL of a master; None if it is not one."""
     if _LOCAL.fullmatch(url):
         return Master(url, Manager.LOCAL)
     if url == Manager.YARN.value:
@@ -65,7 +65,7 @@ def parse(url: str) -> Master | None:
 
 
 def violations(path: str, url: str) -> Iterator[Violation]:
-    """What is wrong with the URL of a master."""
+    """Yield the violations of the URL of a master."""
     if parse(url) is None:
         yield Violation(
             path,

@@ -1,4 +1,4 @@
-"""Which known name a misspelt one means, and how a sentence says so. Needs the standard library alone."""
+"""Suggestions for misspelt names, and their form in a sentence. Needs the standard library alone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def nearest(wrong: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that was probably meant, whatever its letter case; None when none is near.
+def nearest(wrong: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the name that was probably meant, whatever its letter case; None if none is near.
 
     A name without dots may be the last part of one with dots: `Booking` of acme.v1.Booking. `cutoff` is how
     alike they must be, from 0 to 1.
     """
-    names = sorted(known)
+    names = sorted(names)
     spelt = {name.lower(): name for name in names}
     if "." not in wrong:
         for name in names:
@@ -28,5 +28,5 @@ def nearest(wrong: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | N
 
 
 def hint(near: str | None, otherwise: str = ".") -> str:
-    """How a sentence about a misspelt name ends: with the name that was meant, if one is near."""
+    """Return the end of a sentence about a misspelt name: with the name that was meant, if one is near."""
     return f": did you mean {near}?" if near else otherwise

@@ -1,4 +1,4 @@
-"""What a dagger says of a sink beside its kind: what becomes of rows while it takes none, or refuses most."""
+"""Rules of a sink's outages: what becomes of rows while it takes none, or refuses most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from daggerspec import fields
 from daggerspec.violation import Violation
 
 AFTER: Final = timedelta(minutes=15)
-"""How long a sink has to be away before its rows are set aside, or the driver ends."""
+"""The time for which a sink has to be away before its rows are set aside, or the driver ends."""
 _Then = spec_pb2.OnOutage
 _WAYS: Final = frozenset(_Then.Then.values())
 
@@ -27,7 +27,7 @@ def fill(sink: spec_pb2.Sink) -> None:
 
 
 def violations(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:
-    """What is wrong with it."""
+    """Yield the violations of a sink's fields about outages and refusals."""
     rule, where = sink.on_outage, f"{path}.on_outage"
     if rule.then not in _WAYS:
         yield Violation(f"{where}.then", f"{rule.then} is no way to go on", "UNKNOWN_ENUM_VALUE")

@@ -1,4 +1,4 @@
-"""Where tenants' secrets may be, for which team, and where they may be sent: an administrator's word.
+"""Places of tenants' secrets: for which team they are, and where they may be sent. Administrators set them.
 
 One place is `WHERE TEAM ADDRESS …`, several are separated by `;`. WHERE is an absolute folder, env:NAME, or
 env:PREFIX* for the variables that begin so. * is every team, and every address. A name with spaces in it is
@@ -31,7 +31,7 @@ class Place:
     addresses: tuple[str, ...]
 
     def has(self, reference: spec_pb2.SecretRef) -> bool:
-        """Whether a secret is here."""
+        """Return whether a secret is in this place."""
         match reference.WhichOneof("source"):
             case "file":
                 path = reference.file
@@ -44,7 +44,7 @@ class Place:
         return False
 
     def allows(self, team: str, to: str) -> bool:
-        """Whether a team may have its secrets sent there from here."""
+        """Return whether a team may have secrets of this place sent to the address `to`."""
         return self.team in (_ANY, team) and (_ANY in self.addresses or address.covers(self.addresses, to))
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Place:
 
 
 def parse(text: str) -> tuple[Place, ...]:
-    """The places of a setting. Raises: ValueError."""
+    """Parse the places of a setting. Raises: ValueError."""
     words = shlex.shlex(text, posix=True, punctuation_chars=_BETWEEN)
     words.whitespace_split, words.commenters = True, ""
     parts = [list[str]()]
@@ -65,12 +65,12 @@ def parse(text: str) -> tuple[Place, ...]:
 
 
 def allowed(places: Sequence[Place], reference: spec_pb2.SecretRef, team: str, to: str) -> bool:
-    """Whether a secret may be where it is, be a team's, and be sent there."""
+    """Return whether some place has the secret, for this team, and lets it be sent to the address `to`."""
     return bool(team and to) and any(place.has(reference) and place.allows(team, to) for place in places)
 
 
-def told(places: Sequence[Place], team: str) -> str:
-    """The places of a team, for a sentence."""
+def describe_places(places: Sequence[Place], team: str) -> str:
+    """Describe the places of a team, for a sentence."""
     return "; ".join(str(place) for place in places if place.team in (_ANY, team)) or "none"
 
 

@@ -1,4 +1,4 @@
-"""What all who read Protobuf messages agree on: which of google.protobuf are values, which fields are maps,
+"""Definitions shared by all readers of Protobuf messages: value types of google.protobuf, fields of maps,
 words."""
 
 from __future__ import annotations
@@ -43,39 +43,39 @@ _NANOS: Final = 1_000_000_000
 
 
 def map_entry(field: FieldDescriptor) -> Descriptor | None:
-    """The message of key and value that a map is a repetition of; None for what is no map."""
+    """Return the message of key and value that a map repeats; None for a field that is no map."""
     below = field.message_type
     return below if below is not None and below.GetOptions().map_entry else None
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Whether a field is a map."""
+    """Return whether a field is a map."""
     return map_entry(field) is not None
 
 
 def children(message: Message) -> Iterator[Message]:
-    """The messages that stand in a message itself: of each field that is said, those of maps too."""
+    """Yield the messages that stand in a message itself: of each field that is set, those of maps too."""
     for field, value in message.ListFields():
         if field.message_type is not None:
-            held = value.values() if is_map(field) else value if field.is_repeated else (value,)
-            yield from (message for message in held if isinstance(message, Message))
+            values = value.values() if is_map(field) else value if field.is_repeated else (value,)
+            yield from (message for message in values if isinstance(message, Message))
 
 
 @lru_cache(1024)  # a dagger says the same few instants again and again, and to make one takes 2 µs
 def timestamp(time: datetime) -> Timestamp:
-    """An instant as messages say it. To be copied, which taking it into a message is; never changed."""
-    made = Timestamp()
-    made.FromDatetime(time)
-    return made
+    """Convert an instant to a Timestamp. The result is shared: copy it into a message, never change it."""
+    result = Timestamp()
+    result.FromDatetime(time)
+    return result
 
 
 def is_instant(time: Timestamp) -> bool:
-    """Whether it is an instant from 1970 to the year 9999: what event times and positions of streams are."""
+    """Return whether an instant is from 1970 to 9999, as event times and positions of streams are."""
     return 0 <= time.seconds < _END_OF_TIME_S and 0 <= time.nanos < _NANOS
 
 
 def scalar(number: int) -> str:
-    """The word of a .proto file for the type of a field: int32, string, group.
+    """Return the word of a .proto file for the type of a field: int32, string, group.
 
     number: of `FieldDescriptorProto.Type`, as descriptors have it.
     """

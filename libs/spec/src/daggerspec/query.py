@@ -21,12 +21,12 @@ _FORWARD: Final = "forward"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one field of the spec says of the query."""
+    """The part of a query's text that one field of the spec gives."""
 
     field: str
     """Its path below the spec."""
     start: int
-    """Where it begins in the query's text, always at the beginning of a line."""
+    """The offset of its beginning in the query's text, always at the beginning of a line."""
     text: str
     column: str = ""
     """The path of the column that it is the expression of; empty for another part."""
@@ -50,7 +50,7 @@ class Query:
         return tuple(part.span for part in self.parts if part.field != _SQL)
 
     def located(self, path: str, violation: Violation) -> Violation:
-        """What is wrong at a place of the text, as a violation of the field that has it, below `path`.
+        """Move a violation of the query's text to the field that gives its place, below `path`.
 
         What no field says by itself is wrong with the whole, and has no place.
         """
@@ -81,12 +81,12 @@ RECORD_COLUMNS: Final = {"value": "__value", "key": "__key", "headers": "__heade
 
 
 def has_records(spec: spec_pb2.DaggerSpec) -> bool:
-    """Whether its rows are records as they are."""
+    """Return whether a dagger's rows are records as they are."""
     return spec.HasField(_FORWARD) and spec.forward.payload == spec_pb2.Forward.PAYLOAD_RECORD
 
 
 def of(spec: spec_pb2.DaggerSpec) -> Query:
-    """The query of a spec, its defaults filled in, that has `sql` or `forward`."""
+    """Build the query of a spec with its defaults filled in, from `sql` or `forward`."""
     if not spec.HasField(_FORWARD):
         return Query(spec.sql, (Part(_SQL, 0, spec.sql),))
     text, parts = "SELECT\n", list[Part]()
@@ -111,7 +111,7 @@ def _filtered(text: str, parts: list[Part], spec: spec_pb2.DaggerSpec) -> Query:
 
 
 def _columns(forward: spec_pb2.Forward) -> Iterator[tuple[str, str, str]]:
-    """Of each column: its path, its expression, and what follows that."""
+    """Yield the path, the expression and the text behind it of each column."""
     for number, written in enumerate(forward.fields):
         yield (
             f"{_FORWARD}.fields[{number}]",
@@ -121,12 +121,12 @@ def _columns(forward: spec_pb2.Forward) -> Iterator[tuple[str, str, str]]:
 
 
 def quote_name(name: str) -> str:
-    """A name as queries have it, and Spark: whatever stands in it is part of it."""
+    """Quote a name for Spark and the dialect, whatever characters are in it."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _within(part: Part, first: int, line: int, violation: Violation) -> Violation:
-    """With its places counted from the part's first line. What goes on behind the part ends with it."""
+    """Count a violation's places from the part's first line, and end it with the part."""
     written = lines(part.text)
     last = first + len(written) - 1
     end_line, end_column = violation.end_line, violation.end_column

@@ -83,7 +83,7 @@ columns are others.
 
 
 def text() -> str:
-    """The whole reference, as Markdown."""
+    """Render the whole reference as Markdown."""
     return "\n".join([_HEAD, *(_section(name, kind) for name, kind in sinks.kinds().items())])
 
 
@@ -92,7 +92,7 @@ def _section(title: str, kind: Kind) -> str:
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
     records = "yes" if kind.CAPABILITIES.records else "no"
-    kept = ", ".join(f"`{limit}`" for limit in kind.CAPABILITIES.limits)
+    limits = ", ".join(f"`{limit}`" for limit in kind.CAPABILITIES.limits)
     lines = [
         f"## {title}",
         "",
@@ -103,7 +103,7 @@ def _section(title: str, kind: Kind) -> str:
         f"* `emit: early`: {early}.",
         f"* Records as they are (`payload: record`): {records}.",
         f"* A registered one says: {', '.join(address) or 'nothing, it has no address'}.",
-        f"* Limits that it keeps: {kept or 'none'}.",
+        f"* Limits that it keeps: {limits or 'none'}.",
         "",
         "| key | needed | what it says |",
         "|---|---|---|",
@@ -114,7 +114,7 @@ def _section(title: str, kind: Kind) -> str:
 
 
 def needed(key: Key) -> str:
-    """Whether a key has to be said: yes, no, or with which word of another."""
+    """Format whether a key is required: yes, no, or with which word of another."""
     other, word = key.needed_with
     if other:
         return f"with `{other}: {word}`"

@@ -21,12 +21,12 @@ MAX_TEAMS: Final = 100
 
 
 def addresses(keys: Sequence[Key]) -> list[Key]:
-    """The keys of a kind that say where a sink is."""
+    """List the keys of a kind that are a sink's address."""
     return [key for key in flat(keys) if key.address]
 
 
 def where(keys: Sequence[Key]) -> list[Key]:
-    """The same, as a file has them: those of mappings in their mapping."""
+    """List the keys of the address as a file has them: those of mappings in their mapping."""
     return [key for key in keys if key.address or any(where(key.keys))]
 
 
@@ -34,37 +34,40 @@ def take(
     path: str, sink: spec_pb2.Sink, kind: str, keys: Sequence[Key], team: str, catalogue: Catalogue
 ) -> Iterator[Violation]:
     """Have a sink say what the registered one says that it names; tells why it may not."""
-    held = catalogue.sink(sink.registered)
-    if held is None:
+    registration = catalogue.sink(sink.registered)
+    if registration is None:
         yield unregistered(f"{path}.registered", "sink", sink.registered)
         return
-    about = {"name": held.name, "team": team}
-    if held.teams and team not in held.teams:
-        text = f"sink {held.name} is not for team {team}: an owner of it can register it for that team, too"
+    about = {"name": registration.name, "team": team}
+    if registration.teams and team not in registration.teams:
+        text = (
+            f"sink {registration.name} is not for team {team}: "
+            f"an owner of it can register it for that team, too"
+        )
         yield Violation(f"{path}.registered", text, "SINK_FORBIDDEN", metadata=about)
         return
-    other = held.sink.WhichOneof("kind")
+    other = registration.sink.WhichOneof("kind")
     if other != kind:
-        text = f"sink {held.name} is of the kind {other}, not {kind}"
+        text = f"sink {registration.name} is of the kind {other}, not {kind}"
         yield Violation(
             f"{path}.registered", text, "WRONG_KIND", metadata={**about, "kind_of_sink": str(other)}
         )
         return
-    own, theirs = getattr(sink, kind), getattr(of_team(held, team, keys), kind)
+    own, theirs = getattr(sink, kind), getattr(of_team(registration, team, keys), kind)
     for key in addresses(keys):
         if not key.said(theirs):
             continue
         if key.said(own):
-            text = f"is said by the registered sink {held.name}: leave it out"
+            text = f"is said by the registered sink {registration.name}: leave it out"
             yield Violation(f"{path}.{kind}.{key.field}", text, "UNEXPECTED")
         key.take(own, theirs)
 
 
-def of_team(held: spec_pb2.RegisteredSink, team: str, keys: Sequence[Key]) -> spec_pb2.Sink:
+def of_team(registration: spec_pb2.RegisteredSink, team: str, keys: Sequence[Key]) -> spec_pb2.Sink:
     """Return where the daggers of a team write by a registered sink: its address, with the team's parts."""
-    kind = held.sink.WhichOneof("kind") or ""
-    address = spec_pb2.Sink.FromString(held.sink.SerializeToString())
-    for parts in (own.sink for own in held.by_team if own.team == team):
+    kind = registration.sink.WhichOneof("kind") or ""
+    address = spec_pb2.Sink.FromString(registration.sink.SerializeToString())
+    for parts in (own.sink for own in registration.by_team if own.team == team):
         for key in addresses(keys):
             if key.said(getattr(parts, kind)):
                 key.take(getattr(address, kind), getattr(parts, kind))
@@ -74,8 +77,8 @@ def of_team(held: spec_pb2.RegisteredSink, team: str, keys: Sequence[Key]) -> sp
 def secrets(
     path: str, own: Any, whole: Any, keys: Sequence[Key], team: str, catalogue: Catalogue
 ) -> Iterator[Violation]:
-    """What is wrong with the secrets that a sink names. `own` is its message as its dagger says it, `whole`
-    with its address filled in; `keys` are those that take values; `path` is that of the message.
+    """Yield the violations of a sink's secrets. `own` is its message in its dagger's spec, `whole` with its
+    address filled in; `keys` are those that take values; `path` is that of the message.
     """
     for key in keys:
         if not key.sent_to or not key.said(whole):
@@ -90,14 +93,14 @@ def secrets(
 
 
 def forbidden(path: str, secret: spec_pb2.Secret, whom: str) -> Violation:
-    """A secret is another's."""
+    """Build the violation of a secret that belongs to another team."""
     whose = f"team {secret.team}'s" if secret.team else "the platform's"
     text = f"secret {secret.name} is {whose}, and not for {whom}"
     return Violation(path, text, "SECRET_FORBIDDEN", metadata={"name": secret.name, "team": secret.team})
 
 
 def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key, spec_pb2.SecretRef, str]]:
-    """The references that a dagger's sink says itself, each with its key and the address it is sent to.
+    """Yield the references that a dagger's sink sets itself, each with its key and the address it is sent to.
 
     `keys` are those that take values.
     """
@@ -107,7 +110,7 @@ def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key
 
 
 def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
-    """What is wrong with a sink that is to be registered, beside its address."""
+    """Yield the violations of a sink that is to be registered, beside its address."""
     yield from fields.name(f"{path}.name", value.name)
     for field in ("teams", "by_team"):
         if len(getattr(value, field)) > MAX_TEAMS:
@@ -116,9 +119,9 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
         yield from fields.team(f"{path}.teams[{number}]", team)
         if team in value.teams[:number]:
             yield Violation(f"{path}.teams[{number}]", f"{team} is named twice", "DUPLICATE")
-    said = {field.name for field, _ in value.sink.ListFields()}
+    set_fields = {field.name for field, _ in value.sink.ListFields()}
     for name in ("name", "registered", "when", "limit", "on_outage", "max_refused"):
-        if name in said:
+        if name in set_fields:
             yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
 
 
@@ -144,9 +147,9 @@ def by_team(path: str, value: spec_pb2.RegisteredSink, keys: Sequence[Key]) -> I
                 yield Violation(f"{where}.sink.{kind}.{key.field}", text, "UNEXPECTED")
 
 
-def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str]) -> Iterator[Violation]:
-    """What is wrong with how much may be written. Of limits that a kind does not keep nobody is told that it
-    does.
+def limits(path: str, kind: str, limit: spec_pb2.RateLimit, enforced: Sequence[str]) -> Iterator[Violation]:
+    """Yield the violations of rate limits. A limit that the kind does not enforce is refused, so that nobody
+    relies on it.
     """
     for field, most in limit.ListFields():
         bound = MAX_IN_FLIGHT if field.name == "max_in_flight" else MAX_RATE
@@ -154,23 +157,23 @@ def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str])
             yield Violation(
                 f"{path}.{field.name}", f"must be a number from 0 to {bound:,.0f}", "OUT_OF_RANGE"
             )
-        if field.name not in kept:
-            text = f"{field.name} is not kept by a {kind} sink, which keeps {', '.join(kept) or 'none'}"
+        if field.name not in enforced:
+            text = f"{field.name} is not kept by a {kind} sink, which keeps {', '.join(enforced) or 'none'}"
             yield Violation(f"{path}.{field.name}", text, "LIMIT_NOT_KEPT")
 
 
 def address(path: str, kind: str, sink: Any, keys: Sequence[Key]) -> Iterator[Violation]:
-    """Whether a sink says where it is, and nothing else; `path` is that of its message, of this kind."""
-    known = addresses(keys)
-    if not known:
+    """Yield the violations of a sink that sets anything but its address; `path` is that of its message."""
+    address_keys = addresses(keys)
+    if not address_keys:
         yield Violation(path, f"a {kind} sink has no address: there is nothing to register", "NO_ADDRESS")
         return
-    if not known[0].said(sink):
+    if not address_keys[0].said(sink):
         text = "is required: where the sink is"
-        yield Violation(f"{path}.{known[0].field}", text, "REQUIRED")
+        yield Violation(f"{path}.{address_keys[0].field}", text, "REQUIRED")
     for key in flat(keys):
         if not key.address and key.said(sink):
-            text = f"is said by daggers; here stand {', '.join(key.name for key in known)}"
+            text = f"is said by daggers; here stand {', '.join(key.name for key in address_keys)}"
             yield Violation(f"{path}.{key.field}", text, "UNEXPECTED")
         if key.sent_to and key.said(sink) and not key.value(sink).name:
             text = "must be the name of a registered secret"

@@ -28,11 +28,11 @@ class Row:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes it one row: time and tags; without a time, its key."""
+        """The values that make it one row: time and tags; without a time, its key."""
         return (self.time or self.key, *sorted(self.tags.items()))
 
     def to_proto(self) -> gateway_pb2.Row:
-        """As it is answered."""
+        """Convert the row for an answer."""
         row = gateway_pb2.Row(tags=self.tags, key=self.key)
         if self.time is not None:
             row.time.FromDatetime(self.time.astimezone(UTC))
@@ -42,7 +42,7 @@ class Row:
 
 
 def from_proto(row: gateway_pb2.Row) -> Row:
-    """The row behind an answer."""
+    """Convert a row of an answer back."""
     time = row.time.ToDatetime(tzinfo=UTC) if row.HasField("time") else None
     return Row(
         time, dict(sorted(row.tags.items())), {field_.name: _get(field_) for field_ in row.fields}, row.key

@@ -1,7 +1,7 @@
-"""What is wrong with what a user asks of a dagger: the one answer of gateway, scheduler and driver.
+"""Rules of a dagger's spec, shared by gateway, scheduler and driver.
 
-The spec is judged with its defaults filled in; every violation is told at once. A default that was made from
-the dagger's name is not judged: if it is wrong, the name is, and that is said of the name.
+The spec is checked with its defaults filled in; all violations are reported at once. A default that was
+derived from the dagger's name is not checked: if it is wrong, the name is, and the violation is the name's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import defaults, fields, limits, query, sinks
 from daggerspec.catalogue import Catalogue
-from daggerspec.kind import Asked, Resolved
+from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
 from daggerspec.violation import Violation, unregistered
 
@@ -23,30 +23,30 @@ _CLOCK_SKEW: Final = timedelta(minutes=1)
 _STATES: Final = frozenset(spec_pb2.StateStore.values())
 
 
-def violations(path: str, asked: Asked, held: Sequence[Resolved]) -> Iterator[Violation]:
-    """Everything that is wrong with the spec of a dagger beside its query; fields are below `path`.
+def violations(path: str, context: ValidationContext, resolutions: Sequence[Resolved]) -> Iterator[Violation]:
+    """Yield every violation of a dagger's spec beside its query; fields are below `path`.
 
-    `asked.output` are the rows that the query gives; None when it gives none. `held`: its sinks, resolved.
+    `context.output` are the query's output columns; None if it gives none. `resolutions` are its sinks'.
     """
-    spec, catalogue = asked.spec, asked.catalogue
-    yield from _plain(path, asked.dagger, spec)
+    spec, catalogue = context.spec, context.catalogue
+    yield from _plain(path, context.dagger, spec)
     yield from _cluster(path, spec, catalogue)
     for number, stream in enumerate(spec.streams):
         yield from _reading(f"{path}.streams[{number}]", stream)
     yield from _inputs(path, spec, catalogue)
     yield from sinks.named(f"{path}.sinks", spec.sinks)
-    for number, (sink, resolved) in enumerate(zip(spec.sinks, held, strict=True)):
-        yield from sinks.violations(f"{path}.sinks[{number}]", sink, asked, resolved)
+    for number, (sink, resolved) in enumerate(zip(spec.sinks, resolutions, strict=True)):
+        yield from sinks.violations(f"{path}.sinks[{number}]", sink, context, resolved)
 
 
 def is_judgeable(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> bool:
-    """Whether all can be said of the query: what is wrong with it, or its plan."""
+    """Return whether the query can be checked whole, or planned: all its tables are known."""
     return unknown_tables(spec, catalogue) == ()
 
 
 def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[str] | None:
-    """The tables of which nothing is known, as no stream stands behind them; what else is wrong with the
-    query can be said. None: without a query, or names for its tables, nothing can.
+    """List the tables without a registered stream; the rest of the query can be checked. None: the query
+    or names for its tables are missing, and nothing can be checked.
     """
     named = spec.streams and not any(any(_table("", stream, spec)) for stream in spec.streams)
     if not named or any(_query("", spec)):
@@ -55,12 +55,12 @@ def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[
 
 
 def unresolved(path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
-    """The names that stand for nothing: without them no launch can be told what it needs."""
+    """Yield the violations of names that are not registered: a launch cannot be prepared without them."""
     yield from _cluster(path, spec, catalogue)
     for number, stream in enumerate(spec.streams):
         yield from _stream(f"{path}.streams[{number}].stream", stream.stream, catalogue)
     for number, sink in enumerate(spec.sinks):
-        yield from sinks.unresolved(f"{path}.sinks[{number}]", sink, Asked(name, spec, catalogue))
+        yield from sinks.unresolved(f"{path}.sinks[{number}]", sink, ValidationContext(name, spec, catalogue))
 
 
 def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterator[Violation]:
@@ -70,18 +70,18 @@ def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterat
         if not start.HasField("at") or any(_instant(start_path, start)):
             continue
         if start.at.ToDatetime(tzinfo=UTC) > now + _CLOCK_SKEW:
-            what = "is in the future: start at latest, or at an instant before now"
-            yield Violation(start_path, what, "OUT_OF_RANGE")
+            problem = "is in the future: start at latest, or at an instant before now"
+            yield Violation(start_path, problem, "OUT_OF_RANGE")
 
 
-def unsaid(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
-    """The fields that a spec leaves to defaults, where all of them should be said."""
+def default_fields(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
+    """List the fields that were left to defaults; a stored spec has all of them filled in."""
     full = defaults.filled(name, spec)
     return [field.name for field, value in full.ListFields() if getattr(spec, field.name) != value]
 
 
 def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
-    """What can be judged without the catalogue."""
+    """Yield the violations that show without the catalogue."""
     yield from fields.text(f"{path}.team", spec.team, limit=128)
     yield from fields.duration(f"{path}.trigger", spec.trigger, positive=True)
     if spec.HasField("freshness"):
@@ -98,17 +98,17 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
     if spec.state not in _STATES:
         yield Violation(f"{path}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
     if 0 < spec.driver_memory_mib < limits.MIN_DRIVER_MEMORY_MIB:
-        what = (
+        problem = (
             f"must be at least {limits.MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler"
             " chooses"
         )
-        yield Violation(f"{path}.driver_memory_mib", what, "OUT_OF_RANGE")
+        yield Violation(f"{path}.driver_memory_mib", problem, "OUT_OF_RANGE")
     if spec.driver_memory_mib > limits.MAX_DRIVER_MEMORY_MIB:
-        what = f"must not be more than {limits.MAX_DRIVER_MEMORY_MIB:,}, which is a TiB"
-        yield Violation(f"{path}.driver_memory_mib", what, "OUT_OF_RANGE")
+        problem = f"must not be more than {limits.MAX_DRIVER_MEMORY_MIB:,}, which is a TiB"
+        yield Violation(f"{path}.driver_memory_mib", problem, "OUT_OF_RANGE")
     if spec.max_rows_per_batch > limits.BATCH_RECORDS:
-        what = f"must not be more than {limits.BATCH_RECORDS:,}: a driver takes no more at once"
-        yield Violation(f"{path}.max_rows_per_batch", what, "OUT_OF_RANGE")
+        problem = f"must not be more than {limits.BATCH_RECORDS:,}: a driver takes no more at once"
+        yield Violation(f"{path}.max_rows_per_batch", problem, "OUT_OF_RANGE")
     if spec.consumer_group != defaults.consumer_group(name):
         yield from fields.group(f"{path}.consumer_group", spec.consumer_group)
 
@@ -119,16 +119,16 @@ def _query(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
             yield Violation(f"{path}.sql", "is required: one SELECT, or forward in its place", "REQUIRED")
         return
     if spec.sql:
-        what = "stands in place of sql: leave one of them out"
-        yield Violation(f"{path}.forward", what, "FORWARD_AND_SQL")
+        problem = "stands in place of sql: leave one of them out"
+        yield Violation(f"{path}.forward", problem, "FORWARD_AND_SQL")
     if len(spec.streams) > 1:
         yield Violation(f"{path}.streams", "must be one: forward has no joins, sql has", "TOO_MANY")
     if spec.forward.payload not in spec_pb2.Forward.Payload.values():
-        what = f"{spec.forward.payload} is not a payload"
-        yield Violation(f"{path}.forward.payload", what, "UNKNOWN_ENUM_VALUE")
+        problem = f"{spec.forward.payload} is not a payload"
+        yield Violation(f"{path}.forward.payload", problem, "UNKNOWN_ENUM_VALUE")
     if query.has_records(spec) and spec.forward.fields:
-        what = "go with payload: row: a record that is passed on as it is has no other columns"
-        yield Violation(f"{path}.forward.fields", what, "UNEXPECTED")
+        problem = "go with payload: row: a record that is passed on as it is has no other columns"
+        yield Violation(f"{path}.forward.fields", problem, "UNEXPECTED")
     for number, field in enumerate(spec.forward.fields):
         inner = f"{path}.forward.fields[{number}]"
         if not field.name.strip():
@@ -144,19 +144,19 @@ def _cluster(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iter
     elif cluster is None:
         yield unregistered(f"{path}.cluster", "cluster", spec.cluster)
     elif not cluster.spark_master:
-        what = f"cluster {spec.cluster} has no spark_master: nothing can run there"
-        yield Violation(f"{path}.cluster", what, "NO_SPARK")
+        problem = f"cluster {spec.cluster} has no spark_master: nothing can run there"
+        yield Violation(f"{path}.cluster", problem, "NO_SPARK")
 
 
-def _reading(path: str, asked: spec_pb2.StreamInput) -> Iterator[Violation]:
-    """How a stream is read."""
-    yield from fields.duration(f"{path}.watermark_delay", asked.watermark_delay)
-    yield from fields.duration(f"{path}.idle_timeout", asked.idle_timeout)
-    yield from fields.duration(f"{path}.future_tolerance", asked.future_tolerance, positive=True)
-    match asked.start.WhichOneof("position"):
+def _reading(path: str, input_: spec_pb2.StreamInput) -> Iterator[Violation]:
+    """Yield the violations of watermark, idleness, tolerance and start of a stream."""
+    yield from fields.duration(f"{path}.watermark_delay", input_.watermark_delay)
+    yield from fields.duration(f"{path}.idle_timeout", input_.idle_timeout)
+    yield from fields.duration(f"{path}.future_tolerance", input_.future_tolerance, positive=True)
+    match input_.start.WhichOneof("position"):
         case "at":
-            yield from _instant(f"{path}.start.at", asked.start)
-        case ("latest" | "earliest") as position if not getattr(asked.start, position):
+            yield from _instant(f"{path}.start.at", input_.start)
+        case ("latest" | "earliest") as position if not getattr(input_.start, position):
             yield Violation(f"{path}.start.{position}", "must be true, or not set", "OUT_OF_RANGE")
 
 
@@ -166,7 +166,7 @@ def _instant(path: str, start: spec_pb2.StartPosition) -> Iterator[Violation]:
 
 
 def _inputs(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
-    """What is wrong with the tables."""
+    """Yield the violations of streams and their tables."""
     if not spec.streams:
         yield Violation(f"{path}.streams", "must have at least one stream", "REQUIRED")
     for number, stream in enumerate(spec.streams):
@@ -174,13 +174,13 @@ def _inputs(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Itera
         yield from _stream(f"{path}.streams[{number}].stream", stream.stream, catalogue)
 
 
-def _table(path: str, asked: spec_pb2.StreamInput, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
-    if not asked.table:
+def _table(path: str, input_: spec_pb2.StreamInput, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
+    if not input_.table:
         yield Violation(path, "is required when a dagger has several streams", "REQUIRED")
-    elif wrong := list(fields.table(path, asked.table)):
+    elif wrong := list(fields.table(path, input_.table)):
         yield from wrong
-    elif sum(asked.table.lower() == other.table.lower() for other in spec.streams) > 1:
-        yield Violation(path, f"{asked.table} is the table of two streams", "DUPLICATE")
+    elif sum(input_.table.lower() == other.table.lower() for other in spec.streams) > 1:
+        yield Violation(path, f"{input_.table} is the table of two streams", "DUPLICATE")
 
 
 def _stream(path: str, name: str, catalogue: Catalogue) -> Iterator[Violation]:

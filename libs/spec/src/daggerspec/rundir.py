@@ -12,7 +12,7 @@ LOG: Final = "driver.log"
 OLDER_LOG: Final = "driver.log.1"
 DRIVER_LOGGER: Final = "runtime"
 REPLAY_LOGGER: Final = "replay"
-"""Who our own lines of these logs are by; all others are of Spark, libraries and sinks."""
+"""The logger of our own lines of a replay's log; all others are of Spark, libraries and sinks."""
 DRIVER: Final = "driver.json"
 STOP: Final = "stop"
 ALLOWED: Final = "refusals-until"
@@ -27,7 +27,7 @@ KEPT: Final = "kept"
 CHECKPOINTS: Final = "checkpoints"
 """Of a preview, which goes with it."""
 SOCKET: Final = "preview.sock"
-"""Where a process that previews is asked."""
+"""The socket of a process that previews."""
 
 BOUNDARY: Final = "boundary"
 """Of a driver beside a shadow (ADR 109): the end of the last window that it is to write, in us since 1970.
@@ -54,9 +54,9 @@ REPLAYS: Final = "_replay"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverIdentity:
-    """What a driver is: the launch that it runs, and the process that leads it.
+    """The identity of a driver: the launch that it runs, and the process that leads it.
 
-    In `IDENTITY`, its leader says this of itself before it starts anything else (ADR 28).
+    The leader writes it to `IDENTITY` before it starts anything else (ADR 28).
     """
 
     dagger: str
@@ -68,27 +68,27 @@ class DriverIdentity:
     pid: int
     """Leader of the session that all of the driver's processes belong to."""
     start_ticks: int
-    """When the leader started, in clock ticks after boot: a later process with this pid has another."""
+    """The start of the leader in clock ticks after boot: a later process with this pid has another."""
     spare: bool = False
-    """Whether it was started as a spare, before there was this launch."""
+    """True if it was started as a spare, before there was this launch."""
 
     def as_json(self) -> str:
-        """The text of its file."""
+        """Format the text of its file."""
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> DriverIdentity:
-        """Of the text of its file; what later versions add to that is ignored. Raises: ValueError."""
+        """Parse the text of its file; fields that later versions add are ignored. Raises: ValueError."""
         try:
-            said = json.loads(text)
+            fields = json.loads(text)
             return cls(
-                dagger=str(said["dagger"]),
-                generation=int(said["generation"]),
-                run_dir=str(said["run_dir"]),
-                boot_id=str(said["boot_id"]),
-                pid=int(said["pid"]),
-                start_ticks=int(said["start_ticks"]),
-                spare=said.get("spare") is True,
+                dagger=str(fields["dagger"]),
+                generation=int(fields["generation"]),
+                run_dir=str(fields["run_dir"]),
+                boot_id=str(fields["boot_id"]),
+                pid=int(fields["pid"]),
+                start_ticks=int(fields["start_ticks"]),
+                spare=fields.get("spare") is True,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"it is no identity of a driver: {text[:200]}") from error

@@ -23,12 +23,12 @@ Lookup: TypeAlias = Callable[[str], spec_pb2.Secret | None]
 
 
 def is_place(reference: spec_pb2.SecretRef) -> bool:
-    """Whether a reference says itself where the secret is."""
+    """Return whether a reference has the place of the secret itself, and no registered name."""
     return reference.WhichOneof("source") in ("env", "file")
 
 
 def violations(path: str, value: spec_pb2.Secret) -> Iterator[Violation]:
-    """What is wrong with a secret that is to be registered, by itself."""
+    """Yield the violations of a secret that is to be registered, which show without others."""
     yield from fields.name(f"{path}.name", value.name)
     if value.team:
         yield from fields.team(f"{path}.team", value.team)
@@ -52,7 +52,7 @@ def violations(path: str, value: spec_pb2.Secret) -> Iterator[Violation]:
 
 
 def wrong_use(path: str, reference: spec_pb2.SecretRef, to: str, secret_of: Lookup) -> Iterator[Violation]:
-    """Why a reference is no secret that may be sent to `to`; nothing where it says the place itself."""
+    """Yield why a registered secret may not be sent to `to`; nothing for a reference that is a place."""
     if not reference.name:
         return
     secret = secret_of(reference.name)
@@ -68,14 +68,14 @@ def wrong_use(path: str, reference: spec_pb2.SecretRef, to: str, secret_of: Look
 
 
 def of_cluster(path: str, cluster: spec_pb2.Cluster, secret_of: Lookup) -> Iterator[Violation]:
-    """What is wrong with the registered secrets that a cluster names."""
+    """Yield the violations of the registered secrets that a cluster names."""
     for key, reference in sorted(cluster.kafka.secret_properties.items()):
         where = f'{path}.kafka.secret_properties["{key}"]'
         yield from wrong_use(where, reference, cluster.kafka.bootstrap_servers, secret_of)
     yield from wrong_use(f"{path}.influx.token", cluster.influx.token, cluster.influx.url, secret_of)
 
 
-def placed(message: Message, secret_of: Lookup) -> None:
+def fill_places(message: Message, secret_of: Lookup) -> None:
     """Say the place and the addresses of each registered secret that a message names, instead of its name.
 
     What is not registered stays as it is: the rules tell of it.
@@ -88,7 +88,7 @@ def placed(message: Message, secret_of: Lookup) -> None:
 
 
 def references(message: Message) -> Iterator[spec_pb2.SecretRef]:
-    """Every reference to a secret in a message, to be changed in place."""
+    """Yield every reference to a secret in a message, to be changed in place."""
     if isinstance(message, spec_pb2.SecretRef):
         yield message
         return

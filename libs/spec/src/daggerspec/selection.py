@@ -1,4 +1,4 @@
-"""Which rows of a dagger are asked for, and in which order: judged by the gateway, applied by who reads them.
+"""Conditions and order of rows that are read: checked by the gateway, applied by the readers.
 
 A condition compares a column with a constant of its type. As in SQL a NULL is neither equal to it, nor
 unequal, nor less: no condition holds for it. In an order it comes last.
@@ -43,9 +43,9 @@ class Condition:
     value: Any
 
     def holds(self, row: Row) -> bool:
-        """Whether it is true of a row."""
-        held = value(row, self.column)
-        return held is not None and _HOLDS[self.comparison](held, self.value)
+        """Return whether the condition is true of a row."""
+        cell = value(row, self.column)
+        return cell is not None and _HOLDS[self.comparison](cell, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Order:
         valued = [(value(row, self.column), row) for row in rows]
         there = [pair for pair in valued if pair[0] is not None]
         there.sort(key=operator.itemgetter(0), reverse=self.descending)
-        return [row for _, row in there] + [row for held, row in valued if held is None]
+        return [row for _, row in there] + [row for cell, row in valued if cell is None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,57 +74,59 @@ class Selection:
     """None: newest first, as the sink has it."""
 
     def wants(self, row: Row) -> bool:
-        """Whether a row meets the conditions."""
+        """Return whether a row meets all conditions."""
         return all(condition.holds(row) for condition in self.where)
 
     def first(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows to answer, of wanted ones that stand newest first."""
+        """Return the rows to answer, of matching ones that stand newest first."""
         return (self.order.sorted(rows) if self.order else list(rows))[: self.limit]
 
 
 def asked(request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]) -> Selection:
-    """What a request without violations asks for."""
-    known = _names(columns)
+    """Build the selection of a request without violations."""
+    by_name = _names(columns)
     where = [
         Condition(
-            known[condition.column], condition.comparison, _constant(known[condition.column], condition.value)
+            by_name[condition.column],
+            condition.comparison,
+            _constant(by_name[condition.column], condition.value),
         )
         for condition in request.where
     ]
     since = request.since.ToDatetime(tzinfo=UTC) if request.HasField("since") else None
     name, _, direction = request.order_by.partition(" ")
-    order = Order(known[name], direction == "desc") if name else None
+    order = Order(by_name[name], direction == "desc") if name else None
     return Selection(request.limit or READ_ROWS, since, where, order)
 
 
 def violations(
     path: str, request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]
 ) -> Iterator[Violation]:
-    """What is wrong with what a request asks of a dagger with these columns; fields begin with `path`."""
+    """Yield the violations of a request for rows of these columns; fields begin with `path`."""
     if request.HasField("since"):
         try:
             request.since.ToDatetime(tzinfo=UTC)
         except (ValueError, OverflowError):
             yield Violation(f"{path}since", "must be an instant of the years 1 to 9999", "OUT_OF_RANGE")
-    known = _names(columns)
+    by_name = _names(columns)
     for number, wanted in enumerate(request.where):
         condition = f"{path}where[{number}]"
         if wanted.comparison not in _HOLDS:
             yield Violation(f"{condition}.comparison", "must be one of the comparisons", "UNKNOWN_ENUM_VALUE")
-        yield from _compared(f"{condition}.column", wanted.column, known)
-        column = known.get(wanted.column)
+        yield from _check_column(f"{condition}.column", wanted.column, by_name)
+        column = by_name.get(wanted.column)
         if column and _kind(column) and _constant(column, wanted.value) is None:
             text = f"must be {_kind(column)}: the type of {column.name} is {column.type}"
             yield Violation(f"{condition}.value", text, "TYPE_MISMATCH")
     name, _, direction = request.order_by.partition(" ")
     if request.order_by:
-        yield from _compared(f"{path}order_by", name, known)
+        yield from _check_column(f"{path}order_by", name, by_name)
         if direction not in ("", "asc", "desc"):
             yield Violation(f"{path}order_by", "must be a column, and asc or desc", "INVALID_ORDER")
 
 
 def value(row: Row, column: Column) -> Any:
-    """The value of a row that a column is compared by; None where there is none."""
+    """Return the value of a row that a column is compared by; None if there is none."""
     if column.role is Role.TAG:
         return _of_kind(_kind(column), row.tags.get(column.key))
     time = row.time if column.name in TIMES else None  # which a store may keep in no other place
@@ -132,18 +134,18 @@ def value(row: Row, column: Column) -> Any:
 
 
 def _names(columns: Sequence[Column]) -> Mapping[str, Column]:
-    """The columns by the names that people know: those of the query, and those that rows are shown with."""
+    """Return the columns by the names that people use: those of the query, and those that rows have."""
     return {column.key: column for column in columns} | {column.name: column for column in columns}
 
 
-def _compared(path: str, name: str, known: Mapping[str, Column]) -> Iterator[Violation]:
-    if name not in known:
-        near = nearest(name, known)
-        names = ", ".join(known) or "none"
+def _check_column(path: str, name: str, by_name: Mapping[str, Column]) -> Iterator[Violation]:
+    if name not in by_name:
+        near = nearest(name, by_name)
+        names = ", ".join(by_name) or "none"
         text = f"there is no column {name}{hint(near, f'; there are {names}')}"
         yield Violation(path, text, "UNKNOWN_COLUMN", suggestion=near)
-    elif not _kind(known[name]):
-        text = f"cannot be compared: the type of {name} is {known[name].type}"
+    elif not _kind(by_name[name]):
+        text = f"cannot be compared: the type of {name} is {by_name[name].type}"
         yield Violation(path, text, "NOT_COMPARABLE")
 
 
@@ -157,29 +159,29 @@ _KINDS: Final = {
 
 
 def _kind(column: Column) -> str:
-    """What a column is compared with, in words; empty when it cannot be."""
+    """Name the type that a column is compared with; empty if it cannot be compared."""
     return _KINDS.get(column.type.partition("(")[0], "")
 
 
 def _constant(column: Column, text: str) -> Any:
-    """What a condition's value means for a column; None when it means nothing."""
+    """Parse the constant of a condition for a column; None if the text is none of its type."""
     return _of_kind(_kind(column), text)
 
 
-def _of_kind(kind: str, held: Any) -> Any:
-    """A value as it is compared, whatever a store has made of it; None for what is no value of the kind."""
-    if held is None:
+def _of_kind(kind: str, cell: Any) -> Any:
+    """Convert a store's value to the kind that it is compared as; None if it is none of the kind."""
+    if cell is None:
         return None
-    if kind == _NUMBER and not isinstance(held, bool):
+    if kind == _NUMBER and not isinstance(cell, bool):
         with suppress(InvalidOperation):
-            number = Decimal(str(held))
+            number = Decimal(str(cell))
             return number if number.is_finite() else None
     if kind == _TRUTH:
-        return {"true": True, "false": False}.get(str(held).lower())
+        return {"true": True, "false": False}.get(str(cell).lower())
     if kind == _INSTANT:
         with suppress(ValueError, OverflowError):
-            instant = held if isinstance(held, datetime) else datetime.fromisoformat(str(held))
+            instant = cell if isinstance(cell, datetime) else datetime.fromisoformat(str(cell))
             return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
     if kind == _TEXT:
-        return held if isinstance(held, str) else dumps(held)
+        return cell if isinstance(cell, str) else dumps(cell)
     return None

@@ -1,4 +1,4 @@
-"""What a record of `daggers.quarantine` is known by, and when it was set aside. Pure.
+"""Identity and time of records of `daggers.quarantine`. Pure.
 
 What gateways list and what a replay takes is selected by these: both have them from here.
 """
@@ -17,15 +17,15 @@ ID_CHARS: Final = 32
 
 
 def id_of(record: telemetry_pb2.Quarantined, ce_id: str) -> str:
-    """What tells a record from all others; what an older driver set aside is known by its event."""
+    """Return the id of a record; one that an older driver set aside has its event's."""
     return record.id or hashlib.blake2b(ce_id.encode(), digest_size=ID_CHARS // 2).hexdigest()
 
 
 def set_ms(record: telemetry_pb2.Quarantined, kafka_ms: int) -> int:
-    """When it was set aside, in ms since 1970: as its driver says, else when Kafka got it."""
+    """Return when it was set aside, in ms since 1970: by its driver's clock, else by Kafka's."""
     return record.time.ToMilliseconds() if record.HasField("time") else kafka_ms
 
 
 def digest(edit: telemetry_pb2.QuarantineEdited) -> bytes:
-    """What the request of a replay says of an edit, so that no other is taken for it."""
+    """Digest an edit, so that a replay's request can confirm which edit it means."""
     return hashlib.sha256(edit.row or edit.columns.encode() or edit.value).digest()

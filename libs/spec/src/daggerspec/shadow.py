@@ -1,4 +1,4 @@
-"""What a shadow says of itself to the scheduler of its host (`rundir.SHADOW`, ADR 109). Pure."""
+"""State that a shadow writes for the scheduler of its host (`rundir.SHADOW`, ADR 109). Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowState:
-    """How far it has come. Event times are in us since 1970, 0 for none."""
+    """The progress of a shadow. Event times are in us since 1970, 0 for none."""
 
     caught_up: bool = False
-    """Whether it is as far as the driver beside it, but for one batch: a boundary may be decided."""
+    """True if it is as far as the driver beside it, but for one batch: a boundary may be decided."""
     written: int = 0
     """The checkpoint of that driver says that all windows which end up to this are written."""
     closed: int = 0
@@ -21,27 +21,27 @@ class ShadowState:
     holds: int = 0
     """Up to where the batch closes windows that it holds, as they are not written; 0: it holds none."""
     final: bool = False
-    """Whether that driver was proven dead before `written` was read: it stays as it is."""
+    """True if that driver was proven dead before `written` was read: `written` is final."""
     taken: bool = False
-    """Whether it was handed over, has the lease, and writes."""
+    """True if it was handed over, has the lease, and writes."""
 
     def as_json(self) -> str:
-        """The text of its file."""
+        """Format the text of its file."""
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> ShadowState:
-        """Of the text of its file; what later versions add to that is ignored. Raises: ValueError."""
+        """Parse the text of its file; fields that later versions add are ignored. Raises: ValueError."""
         try:
-            said = json.loads(text)
+            fields = json.loads(text)
             return cls(
-                caught_up=said.get("caught_up") is True,
-                written=int(said["written"]),
-                closed=int(said["closed"]),
-                next_end=int(said["next_end"]),
-                holds=int(said["holds"]),
-                final=said.get("final") is True,
-                taken=said.get("taken") is True,
+                caught_up=fields.get("caught_up") is True,
+                written=int(fields["written"]),
+                closed=int(fields["closed"]),
+                next_end=int(fields["next_end"]),
+                holds=int(fields["holds"]),
+                final=fields.get("final") is True,
+                taken=fields.get("taken") is True,
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"it is no state of a shadow: {text[:200]}") from error

@@ -1,4 +1,4 @@
-"""What an answer has to say for a row to count as taken: fields of a message, compared with constants.
+"""Conditions of a successful answer: fields of a message, compared with constants.
 
 `response.success == true && response.status.code != "RETRY"`. Pure.
 """
@@ -48,13 +48,13 @@ class Comparison:
 
 
 def parsed(text: str) -> tuple[Comparison, ...]:
-    """The comparisons, all of which are to hold. Raises: ValueError, in words."""
-    made, place = list[Comparison](), 0
+    """Parse the comparisons, all of which must be true. Raises: ValueError, with a text for people."""
+    comparisons, place = list[Comparison](), 0
     while len(text) <= MAX_CHARACTERS and (match := _COMPARISON.match(text, place)):
         path = tuple(match["path"].split(".")[1:])
-        made.append(Comparison(path, match["sign"] == "==", _constant(match)))
+        comparisons.append(Comparison(path, match["sign"] == "==", _constant(match)))
         if match.end() == len(text):
-            return tuple(made)
+            return tuple(comparisons)
         if not text.startswith("&&", match.end()):
             break
         place = match.end() + 2
@@ -70,7 +70,7 @@ def _constant(match: re.Match[str]) -> Constant:
 
 
 def violations(path: str, text: str, message: Descriptor) -> Iterator[Violation]:
-    """What is wrong with it, for answers that are this message."""
+    """Yield the violations of a condition on answers that are this message."""
     try:
         comparisons = parsed(text)
     except ValueError as problem:
@@ -81,12 +81,12 @@ def violations(path: str, text: str, message: Descriptor) -> Iterator[Violation]
 
 
 def holds(comparisons: Sequence[Comparison], answer: Message) -> bool:
-    """Whether all of them hold of an answer: of comparisons with which nothing is wrong."""
+    """Return whether all comparisons are true of an answer; they must have no violations."""
     return all(_is(comparison, answer) == comparison.is_equal for comparison in comparisons)
 
 
 def _is(comparison: Comparison, answer: Any) -> bool:
-    """Whether the field is the constant; one that is not set is what it is by default."""
+    """Return whether the field equals the constant; one that is not set has its default."""
     owner = answer
     for name in comparison.path[:-1]:
         owner = getattr(owner, name)
@@ -101,24 +101,24 @@ def _is(comparison: Comparison, answer: Any) -> bool:
 def _wrong(path: str, comparison: Comparison, message: Descriptor) -> Iterator[Violation]:
     owner: Descriptor = message
     for number, name in enumerate(comparison.path):
-        field, shown = owner.fields_by_name.get(name), ".".join(("response", *comparison.path[: number + 1]))
+        field, label = owner.fields_by_name.get(name), ".".join(("response", *comparison.path[: number + 1]))
         if field is None:
             others = hint(nearest(name, owner.fields_by_name), "")
             yield Violation(path, f"{owner.full_name} has no field {name}{others}", "UNKNOWN_FIELD")
             return
         is_last = number == len(comparison.path) - 1
         if field.is_repeated or is_last == (field.message_type is not None):
-            what = "a single value of a scalar type" if is_last else "a single message"
-            yield Violation(path, f"{shown} is not {what}", "TYPE_MISMATCH")
+            expected = "a single value of a scalar type" if is_last else "a single message"
+            yield Violation(path, f"{label} is not {expected}", "TYPE_MISMATCH")
             return
         if is_last and (wanted := _misfit(field, comparison.constant)):
-            yield Violation(path, f"{shown} is {wanted}", "TYPE_MISMATCH")
+            yield Violation(path, f"{label} is {wanted}", "TYPE_MISMATCH")
         if field.message_type is not None:
             owner = field.message_type
 
 
 def _misfit(field: FieldDescriptor, constant: Constant) -> str:
-    """What a field is compared with, where the constant is no such thing; empty where it is."""
+    """Name what a field can be compared with, if the constant is no such thing; empty if it is."""
     is_whole = isinstance(constant, int)
     if field.enum_type is not None:
         names = field.enum_type.values_by_name

@@ -18,7 +18,7 @@ from daggerspec.violation import Violation
 
 _REFERENCE: Final = re.compile(r"\$\{([^{}:]+)(?::([^{}]+))?\}")
 ROWS: Final = '"${rows}"'
-"""What stands for all rows of a request, in the JSON around them."""
+"""The placeholder for all rows of a request, in the JSON around them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ Part: TypeAlias = str | Reference
 
 
 def parts(text: str) -> tuple[Part, ...]:
-    """A text, cut at its references. What is no reference is text."""
+    """Cut a text at its references. The rest stays text."""
     cut, end = list[Part](), 0
     for match in _REFERENCE.finditer(text):
         cut += [text[end : match.start()], Reference(match[1], match[2] or "")]
@@ -43,17 +43,17 @@ def parts(text: str) -> tuple[Part, ...]:
 
 
 def references(text: str) -> list[Reference]:
-    """The references of a text."""
+    """List the references of a text."""
     return [part for part in parts(text) if isinstance(part, Reference)]
 
 
 def literal(text: str) -> str:
-    """A text without its references."""
+    """Return a text without its references."""
     return "".join(part for part in parts(text) if isinstance(part, str))
 
 
 def strings(value: Any) -> Iterator[str]:
-    """The strings of a JSON value, but for keys."""
+    """Yield the strings of a JSON value, but for keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -63,7 +63,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]:
-    """What is wrong with the references of a text; `rows` None: its columns are not known."""
+    """Yield the violations of a text's references; `rows` None: its columns are unknown."""
     if "${" in _REFERENCE.sub("", text):
         yield Violation(path, "has a ${ that no } ends: write ${column}", "SINK_TEMPLATE")
     if rows is None:
@@ -72,15 +72,15 @@ def violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]
     for reference in references(text):
         if reference.column not in types:
             others = hint(nearest(reference.column, list(types)), f": it has {', '.join(types)}")
-            what = f"the query has no column {reference.column}{others}"
-            yield Violation(path, what, "SINK_TEMPLATE")
+            problem = f"the query has no column {reference.column}{others}"
+            yield Violation(path, problem, "SINK_TEMPLATE")
         elif reference.format and types[reference.column] != "timestamp":
-            what = f"{reference.column} is no time, and takes no format"
-            yield Violation(path, what, "SINK_TEMPLATE")
+            problem = f"{reference.column} is no time, and takes no format"
+            yield Violation(path, problem, "SINK_TEMPLATE")
 
 
 def json_violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]:
-    """What is wrong with a template of JSON."""
+    """Yield the violations of a template of JSON."""
     try:
         value = parsed(text)
     except ValueError:
@@ -91,17 +91,17 @@ def json_violations(path: str, text: str, rows: Output | None) -> Iterator[Viola
 
 
 def wrap_violations(path: str, text: str) -> Iterator[Violation]:
-    """What is wrong with the JSON around the rows of a request."""
+    """Yield the violations of the JSON around the rows of a request."""
     try:
         parsed(text)
         around(text)
     except ValueError:
-        what = f"must be JSON, and have the string {ROWS} once, where the rows stand"
-        yield Violation(path, what, "SINK_TEMPLATE")
+        problem = f"must be JSON, and have the string {ROWS} once, where the rows stand"
+        yield Violation(path, problem, "SINK_TEMPLATE")
 
 
 def parsed(text: str) -> Any:
-    """The value of a JSON text. Raises: ValueError, also for what is no JSON to others (NaN)."""
+    """Parse a JSON text. Raises: ValueError, also for what other parsers refuse (NaN)."""
 
     def constant(name: str) -> Any:
         raise ValueError(name)
@@ -113,6 +113,6 @@ def parsed(text: str) -> Any:
 
 
 def around(text: str) -> tuple[str, str]:
-    """What stands around the objects of the rows. Raises: ValueError where they have no place, or several."""
+    """Return the texts before and behind the rows. Raises: ValueError unless ROWS stands there once."""
     before, after = json.dumps(parsed(text), separators=(",", ":"), ensure_ascii=False).split(ROWS)
     return f"{before}[", f"]{after}"

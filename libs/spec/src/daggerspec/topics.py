@@ -20,5 +20,5 @@ INTERNAL: Final = frozenset(
 
 
 def is_platform(topic: str) -> bool:
-    """Whether a topic is the platform's: no dagger writes there."""
+    """Return whether a topic is the platform's: no dagger writes there."""
     return topic.startswith(PREFIX)

@@ -14,12 +14,12 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a text, as findings count them."""
+    """Split a text into lines, as findings count them."""
     return _LINE_END.split(text)
 
 
 def line_starts(text: str) -> list[int]:
-    """The offset at which each line of a text begins."""
+    """List the offset at which each line of a text begins."""
     return [0, *(match.end() for match in _LINE_END.finditer(text))]
 
 
@@ -37,7 +37,7 @@ class Edit:
     text: str
 
     def applied(self, sql: str) -> str:
-        """The SQL with the edit made."""
+        """Return the SQL with the edit applied."""
         starts = line_starts(sql)
         start = starts[self.line - 1] + self.column - 1
         end = starts[self.end_line - 1] + self.end_column - 1
@@ -63,11 +63,11 @@ class Violation:
     end_column: int | None = None
     """Column of the first character behind the place."""
     suggestion: str | None = None
-    """What to write, for a person; not always at the place."""
+    """A change for a person to make; not always at the place."""
     edit: Edit | None = None
     """The suggestion as an edit of the SQL; None where only a person can apply it."""
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False, compare=False)
-    """What the message says, for programs: a value, a limit."""
+    """The values of the message for programs, such as a limit."""
 
     @property
     def description(self) -> str:
@@ -78,6 +78,6 @@ class Violation:
 
 
 def unregistered(field: str, kind: str, name: str) -> Violation:
-    """A name that stands for nothing: of a cluster, a stream or a message. Its metadata says which."""
+    """Build the violation of a cluster, stream or message that is not registered."""
     text = f"{kind} {name} is not registered"
     return Violation(field, text, f"UNKNOWN_{kind.upper()}", metadata={"kind": kind, "name": name})

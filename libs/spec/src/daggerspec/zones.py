@@ -13,5 +13,5 @@ UTC: Final = "UTC"
 
 @cache
 def names() -> frozenset[str]:
-    """Every zone of tzdata."""
+    """Return every zone of tzdata."""
     return frozenset((resources.files(tzdata) / "zones").read_text(encoding="ascii").split())

@@ -140,7 +140,7 @@ class GatewaySettings(
     @field_validator("reference_places")
     @classmethod
     def _absolute_places(cls, places: str) -> str:
-        for place in folders.listed(places):
+        for place in folders.split_words(places):
             if not place.startswith(("/", "http://", "https://")):
                 raise ValueError("must be absolute folders and http(s) URLs, comma-separated")
         return places
@@ -186,7 +186,7 @@ class GatewaySettings(
     @property
     def allowed_references(self) -> tuple[str, ...]:
         """Folders and base URLs of reference tables."""
-        return folders.listed(self.reference_places)
+        return folders.split_words(self.reference_places)
 
 
 def _split(text: str) -> tuple[str, ...]:

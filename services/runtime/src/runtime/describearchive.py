@@ -14,7 +14,7 @@ from typing import BinaryIO
 from daggers.v1 import spec_pb2
 
 from daggerspec.rundir import SPEC
-from daggerspec.sinks import called
+from daggerspec.sinks import display_names
 from runtime import framed, sinks
 from runtime.errors import user
 from runtime.framed import frame
@@ -34,7 +34,7 @@ def main() -> int:
 
 def _answer(out: BinaryIO, run_dir: Path, wanted: str) -> None:
     job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
-    has = dict(zip(called([sink.sink for sink in job.sinks]), job.sinks, strict=True))
+    has = dict(zip(display_names([sink.sink for sink in job.sinks]), job.sinks, strict=True))
     archives = {name: sink for name, sink in has.items() if sink.sink.WhichOneof("kind") == "parquet"}
     name = wanted or next(iter(archives), "")
     if name not in archives:

@@ -30,7 +30,7 @@ from daggerspec.limits import WATCH_S, WATCHED_ROWS
 from daggerspec.row import Row
 from daggerspec.rundir import SPEC
 from daggerspec.selection import Selection, asked
-from daggerspec.sinks import called
+from daggerspec.sinks import display_names
 from runtime import framed, sinks
 from runtime.errors import user
 from runtime.framed import frame
@@ -62,7 +62,7 @@ class RowReader:
         JobError.
         """
         job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
-        has = dict(zip(called([sink.sink for sink in job.sinks]), job.sinks, strict=True))
+        has = dict(zip(display_names([sink.sink for sink in job.sinks]), job.sinks, strict=True))
         kinds = {name: str(sink.sink.WhichOneof("kind")) for name, sink in has.items()}
         listed = ", ".join(sorted(has)) or "none"
         candidates = [wanted] if wanted in has else [name for name in has if wanted in ("", kinds[name])]

@@ -78,6 +78,6 @@ def _is_over(outage: Outage, heartbeat: Heartbeat) -> bool:
 
 def _asking(spec: spec_pb2.DaggerSpec) -> Iterator[str]:
     """The names of the sinks whose rows are to be replayed by themselves."""
-    for name, sink in zip(sinks.called(spec.sinks), spec.sinks, strict=True):
+    for name, sink in zip(sinks.display_names(spec.sinks), spec.sinks, strict=True):
         if sink.on_outage.auto_replay:
             yield name

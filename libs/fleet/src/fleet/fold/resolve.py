@@ -11,8 +11,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
 from daggerspec import defaults, folders, query, rules, secrets, sinks
-from daggerspec.catalogue import Unresolved
-from daggerspec.kind import Asked
+from daggerspec.catalogue import UnresolvedName
+from daggerspec.kind import ValidationContext
 from fleet.fold import ownership
 from fleet.fold.catalogue import Entry, closure, defining_file
 from fleet.fold.dagger import Dagger
@@ -45,7 +45,7 @@ class Registered:
         return entry.value if entry else None
 
     def message(self, name: str) -> Descriptor:
-        """The descriptor of a registered message, in a pool of its own. Raises: Unresolved."""
+        """The descriptor of a registered message, in a pool of its own. Raises: UnresolvedName."""
         if name not in self._messages:  # several rules ask for one, and a pool takes milliseconds
             self._messages[name] = _build(descriptors(self._fleet, [name]), [name])[0]
         return self._messages[name]
@@ -75,14 +75,15 @@ def job(
 
     `platform` is the Kafka of heartbeats and quarantine; `checkpoint_root` and `run_dir` as in JobSpec;
     `egress` holds the connections to addresses that no administrator registered.
-    Raises: Unresolved when a cluster, stream or message is not registered, or schemas contradict each other.
+    Raises: UnresolvedName when a cluster, stream or message is not registered, or schemas contradict
+    each other.
     """
     # What was asked before something could be said leaves it unsaid: a launch says all.
     spec = defaults.filled(dagger.name, dagger.spec)
     catalogue = Registered(fleet)
     for wrong in rules.unresolved("spec", dagger.name, spec, catalogue):
-        raise Unresolved(wrong.reason, f"{wrong.field} {wrong.description}")
-    asked = Asked(dagger.name, spec, catalogue)
+        raise UnresolvedName(wrong.reason, f"{wrong.field} {wrong.description}")
+    asked = ValidationContext(dagger.name, spec, catalogue)
     resolved = [sinks.resolve("", sink_, asked)[0] for sink_ in spec.sinks]
     for held in resolved:
         if held.HasField("egress"):
@@ -119,10 +120,10 @@ def job(
 
 
 def _owned(fleet: Fleet, team: str, held: list[spec_pb2.ResolvedSink]) -> Iterator[str]:
-    """What sinks write to, as their addresses are now. Raises: Unresolved where one is another team's."""
+    """What sinks write to, as their addresses are now. Raises: UnresolvedName where one is another team's."""
     for place in filter(None, map(sinks.destination, held)):
         if (refusal := ownership.refusal(fleet.catalogue, place, team)) is not None:
-            raise Unresolved(refusal.reason, refusal.detail)
+            raise UnresolvedName(refusal.reason, refusal.detail)
         yield str(place)
 
 
@@ -148,11 +149,11 @@ def _lesser(one: spec_pb2.RateLimit, other: spec_pb2.RateLimit) -> spec_pb2.Rate
 
 
 def place_secrets(message: Message, fleet: Fleet) -> None:
-    """Say where the registered secrets are that a message names. Raises: Unresolved for an unknown one."""
-    secrets.placed(message, Registered(fleet).secret)
+    """Say where registered secrets are that a message names. Raises: UnresolvedName for an unknown one."""
+    secrets.fill_places(message, Registered(fleet).secret)
     for reference in secrets.references(message):
         if reference.name:
-            raise Unresolved("UNKNOWN_SECRET", f"secret {reference.name} is not registered: register it")
+            raise UnresolvedName("UNKNOWN_SECRET", f"secret {reference.name} is not registered: register it")
 
 
 def _servers(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:
@@ -174,14 +175,14 @@ def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
 
 def sink(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
     """A sink of the dagger `name` with its address filled in from its cluster, as far as that has one."""
-    return sinks.resolve("", asked, Asked(name, spec, Registered(fleet)))[0]
+    return sinks.resolve("", asked, ValidationContext(name, spec, Registered(fleet)))[0]
 
 
 def own_secrets(
     fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec
 ) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
     """The secrets that the spec of a dagger finds by itself: field, where they are, where they go."""
-    asked = Asked(name, spec, Registered(fleet))
+    asked = ValidationContext(name, spec, Registered(fleet))
     for number, sink in enumerate(spec.sinks):
         for field, reference, to in sinks.own_secrets(sink, asked):
             if to and secrets.is_place(reference):
@@ -191,7 +192,7 @@ def own_secrets(
 def descriptors(fleet: Fleet, messages: list[str]) -> FileDescriptorSet:
     """The files of every message named and all they import, in dependency order, each file once.
 
-    Of a file registered more than once the newest registration counts. Raises: Unresolved.
+    Of a file registered more than once the newest registration counts. Raises: UnresolvedName.
     """
     names = list(dict.fromkeys(messages))
     entries = {name: _schema(fleet, name) for name in names}
@@ -200,7 +201,7 @@ def descriptors(fleet: Fleet, messages: list[str]) -> FileDescriptorSet:
         schema = entries[name].value
         root = defining_file(schema.files, name)
         if root is None:
-            raise Unresolved("UNKNOWN_MESSAGE", f"the schema registered for {name} does not define it")
+            raise UnresolvedName("UNKNOWN_MESSAGE", f"the schema registered for {name} does not define it")
         files |= {file.name: file for file in _apart(closure(schema.files, [root]), files)}
     merged = FileDescriptorSet(file=closure(FileDescriptorSet(file=files.values()), files))
     _build(merged, names)
@@ -234,7 +235,7 @@ def _build(files: FileDescriptorSet, names: list[str]) -> list[Descriptor]:
             pool.AddSerializedFile(file.SerializeToString())
         return [pool.FindMessageTypeByName(name) for name in names]
     except (KeyError, TypeError) as error:
-        raise Unresolved(
+        raise UnresolvedName(
             "SCHEMA_CONFLICT",
             f"the files of {', '.join(names)} do not fit together: register all their files in one schema",
         ) from error
@@ -253,5 +254,5 @@ def _resolved_stream(fleet: Fleet, asked: spec_pb2.StreamInput) -> spec_pb2.Reso
 def _schema(fleet: Fleet, name: str) -> Entry[spec_pb2.Schema]:
     entry = fleet.messages.get(name)
     if entry is None:
-        raise Unresolved("UNKNOWN_MESSAGE", f"message {name} is not registered: register its schema")
+        raise UnresolvedName("UNKNOWN_MESSAGE", f"message {name} is not registered: register its schema")
     return entry

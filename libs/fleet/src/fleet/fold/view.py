@@ -7,7 +7,7 @@ from typing import Final
 from daggers.v1 import gateway_pb2
 
 from daggerspec import sinks
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 from daggerspec.protobuf import timestamp
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
@@ -33,7 +33,7 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
     One whose history cannot be read whole is shown as RUNNING by nobody: no scheduler looks after it.
     """
     unread = dagger.name in fleet.unreadable_daggers
-    asked = Asked(dagger.name, dagger.spec, Registered(fleet))
+    asked = ValidationContext(dagger.name, dagger.spec, Registered(fleet))
     return gateway_pb2.Dagger(
         name=dagger.name,
         spec=dagger.spec,

@@ -1,4 +1,4 @@
-"""Whom a team has told of its daggers' alerts. This folder is the registry: `receivers/slack.py` is what has
+"""Receivers of a team's alerts. This folder is the registry: `receivers/slack.py` is what has
 to be known of a team's receiver `slack`. How it is told is `health_monitor/receivers/slack.py`; a test there
 holds that both name the same secrets. Nothing else lists kinds.
 """
@@ -18,29 +18,29 @@ from daggerspec.violation import Violation
 
 
 class Kind(Protocol):
-    """What a module of this folder has."""
+    """The interface of a module of this folder."""
 
     SECRETS: Mapping[str, bool]
     """Its secrets; whether it needs each."""
 
 
 def names() -> tuple[str, ...]:
-    """The kinds there are."""
+    """List the kinds of receivers."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def secrets(kind: str) -> Mapping[str, bool]:
-    """The secrets of a kind that there is, and whether it needs each."""
+    """Return the secrets of an existing kind: true for those that are required."""
     return cast(Kind, importlib.import_module(f"{__name__}.{kind}")).SECRETS
 
 
 def name(team: str, kind: str) -> str:
-    """As events name a receiver of a team; the platform's have their kind alone."""
+    """Name a receiver of a team as events do; the platform's have their kind alone."""
     return f"{team}/{kind}"
 
 
 def violations(path: str, receivers: Iterable[access_pb2.TeamReceiver]) -> Iterator[Violation]:
-    """What is wrong with the receivers of a team."""
+    """Yield the violations of a team's receivers."""
     seen, known = set[str](), names()
     for number, receiver in enumerate(receivers):
         where = f"{path}[{number}]"

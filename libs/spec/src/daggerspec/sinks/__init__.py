@@ -19,11 +19,11 @@ from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
 from daggerspec import fields, outages, query, registered, template
-from daggerspec.catalogue import Catalogue, Unresolved
+from daggerspec.catalogue import Catalogue, UnresolvedName
 from daggerspec.columns import TIMES, Column, Output, Role
 from daggerspec.destination import Destination
 from daggerspec.keys import Key, flat
-from daggerspec.kind import Asked, Kind, Resolved
+from daggerspec.kind import Kind, Resolved, ValidationContext
 from daggerspec.protobuf import is_map
 from daggerspec.secrets import wrong_use
 from daggerspec.state import updates
@@ -32,39 +32,39 @@ from daggerspec.violation import Violation
 
 @cache  # a look at the folder takes longer than all other checks of a spec
 def names() -> tuple[str, ...]:
-    """The kinds there are."""
+    """List the kinds of sinks."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 @cache  # each view of a dagger asks
 def load(name: str) -> Kind:
-    """A kind that there is."""
+    """Import an existing kind."""
     return cast(Kind, importlib.import_module(f"{__name__}.{name}"))
 
 
 @cache  # each call that writes a specification asks
 def value_keys(name: str) -> Sequence[Key]:
-    """The keys of a kind that take values."""
+    """Return the keys of a kind that take values."""
     return tuple(flat(load(name).KEYS))
 
 
 def kinds() -> dict[str, Kind]:
-    """All kinds, by name."""
+    """Import all kinds, by name."""
     return {name: load(name) for name in names()}
 
 
 def about(kind: Kind) -> str:
-    """What a kind does, in a sentence."""
+    """Return the first sentence of a kind's docstring."""
     return (getattr(kind, "__doc__", "") or "").partition("\n")[0]
 
 
 def more_about(kind: Kind) -> str:
-    """What else there is to say of it; empty where a sentence says all."""
+    """Return the rest of a kind's docstring; empty if it is one sentence."""
     return (getattr(kind, "__doc__", "") or "").partition("\n")[2].strip()
 
 
 def kind_of(sink: spec_pb2.Sink) -> str | None:
-    """The kind of a sink; None when it names none, or none that there is."""
+    """Return the kind of a sink; None if it names none, or an unknown one."""
     name = sink.WhichOneof("kind")
     return name if name in names() else None
 
@@ -84,67 +84,71 @@ def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
         key.clear(own)
 
 
-def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
-    """A sink with the empty parts of its address taken from its registration and its cluster, and what stands
-    for nothing. Registered secrets stand by their names.
+def resolve(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Resolved:
+    """Return a sink with the empty parts of its address taken from its registration and its cluster, and the
+    violations of names that are not registered. Registered secrets stand by their names.
     """
     resolved = spec_pb2.ResolvedSink(sink=sink)
     name = kind_of(sink)
     if name is None:
         return resolved, [Violation(path, f"must be one of {', '.join(names())}", "REQUIRED")]
-    kind, wrong, team = load(name), list[Violation](), asked.spec.team
+    kind, wrong, team = load(name), list[Violation](), context.spec.team
     if sink.registered:
-        wrong += registered.take(path, resolved.sink, name, kind.KEYS, team, asked.catalogue)
+        wrong += registered.take(path, resolved.sink, name, kind.KEYS, team, context.catalogue)
         if not _is_known(path, wrong):
             return resolved, wrong
-    wrong += kind.resolve(f"{path}.{name}", resolved, asked)
-    held = asked.catalogue.sink(sink.registered) if sink.registered else None
-    if held is not None and held.exempt:
+    wrong += kind.resolve(f"{path}.{name}", resolved, context)
+    resolution = context.catalogue.sink(sink.registered) if sink.registered else None
+    if resolution is not None and resolution.exempt:
         resolved.ClearField("egress")
     own, whole = getattr(sink, name), getattr(resolved.sink, name)
-    wrong += registered.secrets(f"{path}.{name}", own, whole, value_keys(name), team, asked.catalogue)
+    wrong += registered.secrets(f"{path}.{name}", own, whole, value_keys(name), team, context.catalogue)
     return resolved, wrong
 
 
-def all_resolved(path: str, asked: Asked) -> Sequence[Resolved]:
-    """The sinks of a dagger, as `resolve` has each; `path` is that of the specification."""
-    return [resolve(f"{path}.sinks[{number}]", sink, asked) for number, sink in enumerate(asked.spec.sinks)]
+def all_resolved(path: str, context: ValidationContext) -> Sequence[Resolved]:
+    """Resolve all sinks of a dagger; `path` is that of the specification."""
+    return [
+        resolve(f"{path}.sinks[{number}]", sink, context) for number, sink in enumerate(context.spec.sinks)
+    ]
 
 
 def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
-    """Whether it is known where a sink is: more cannot be said of one whose registration is not to be had."""
+    """Return whether a sink's registration was found: without it its address cannot be checked."""
     return not any(violation.field == f"{path}.registered" for violation in wrong)
 
 
-def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
-    """The secrets that a sink refers to itself: the field below it, the reference, the address."""
+def own_secrets(
+    sink: spec_pb2.Sink, context: ValidationContext
+) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
+    """Yield the secrets that a sink refers to itself: the field below it, the reference, the address."""
     name = kind_of(sink)
     if name is None:
         return
     own, keys = getattr(sink, name), value_keys(name)
     if not any(key.sent_to and key.said(own) for key in keys):
         return
-    whole = getattr(resolve("", sink, asked)[0].sink, name)
+    whole = getattr(resolve("", sink, context)[0].sink, name)
     for key, reference, to in registered.own_secrets(own, whole, keys):
         yield f"{name}.{key.field}", reference, to
 
 
 def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSink:
-    """A sink that is to be registered, with the defaults of its address said."""
-    made = spec_pb2.RegisteredSink()
-    made.CopyFrom(value)
-    if name := kind_of(made.sink):
-        kind, own, full = load(name), getattr(made.sink, name), getattr(value.sink, name)
+    """Return a sink that is to be registered, with the defaults of its address filled in."""
+    filled_value = spec_pb2.RegisteredSink()
+    filled_value.CopyFrom(value)
+    if name := kind_of(filled_value.sink):
+        kind, own, full = load(name), getattr(filled_value.sink, name), getattr(value.sink, name)
         full = type(full).FromString(full.SerializeToString())
         kind.fill(full, "", spec_pb2.DaggerSpec())
         for key in registered.addresses(kind.KEYS):
             if key.said(full) and not key.said(own):
                 key.take(own, full)
-    return made
+    return filled_value
 
 
 def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue) -> Iterator[Violation]:
-    """What is wrong with a sink that is to be registered."""
+    """Yield the violations of a sink that is to be registered."""
     yield from registered.plain(path, value)
     above, path, name = path, f"{path}.sink", kind_of(value.sink)
     if name is None:
@@ -155,8 +159,8 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     wrong = list(registered.address(f"{path}.{name}", name, own, kind.KEYS))
     yield from wrong
     known = {violation.field for violation in wrong}
-    told = _address_wrong(f"{path}.{name}", own, value.sink, value, catalogue)
-    yield from (violation for violation in told if violation.field not in known)
+    address_violations = _address_wrong(f"{path}.{name}", own, value.sink, value, catalogue)
+    yield from (violation for violation in address_violations if violation.field not in known)
     misplaced = list(registered.by_team(f"{above}.by_team", value, kind.KEYS))
     yield from misplaced
     if wrong or misplaced:
@@ -189,17 +193,17 @@ def team_containers(
 
 
 def _place(sink: spec_pb2.Sink, catalogue: Catalogue) -> Destination | None:
-    """The destination of a sink that is to be registered, of which no dagger has said a name."""
+    """Return the destination of a registered sink, in which the names that daggers choose are empty."""
     resolved = spec_pb2.ResolvedSink(sink=sink)
     name = kind_of(sink)
     if name is None:
         return None
-    list(load(name).resolve("", resolved, Asked("", spec_pb2.DaggerSpec(), catalogue)))
+    list(load(name).resolve("", resolved, ValidationContext("", spec_pb2.DaggerSpec(), catalogue)))
     return destination(resolved)
 
 
 def _server(sink: spec_pb2.Sink, catalogue: Catalogue) -> str:
-    """The server of a sink that is to be registered; empty where its kind has none."""
+    """Return the server of a registered sink; empty if its kind has none."""
     place = _place(sink, catalogue)
     return place.server if place else ""
 
@@ -207,15 +211,15 @@ def _server(sink: spec_pb2.Sink, catalogue: Catalogue) -> str:
 def _address_wrong(
     path: str, own: Any, sink: spec_pb2.Sink, value: spec_pb2.RegisteredSink, catalogue: Catalogue
 ) -> Iterator[Violation]:
-    """What is wrong with the parts `own` of the address of `sink`, which is to be registered."""
+    """Yield the violations of the parts `own` of the address of `sink`, which is to be registered."""
     name = kind_of(sink) or ""
     kind, whole = load(name), getattr(sink, name)
     # What a kind says of a sink of no dagger: of that, what is about these parts.
-    asked = Asked("", spec_pb2.DaggerSpec(), catalogue)
-    told = [*kind.resolve(path, spec_pb2.ResolvedSink(sink=sink), asked)]
-    told += _kinds_own(path, kind, whole, asked)
+    context = ValidationContext("", spec_pb2.DaggerSpec(), catalogue)
+    address_violations = [*kind.resolve(path, spec_pb2.ResolvedSink(sink=sink), context)]
+    address_violations += _kinds_own(path, kind, whole, context)
     about = tuple(f"{path}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
-    yield from (violation for violation in told if violation.field.startswith(about))
+    yield from (violation for violation in address_violations if violation.field.startswith(about))
     for key, reference, to in registered.own_secrets(own, whole, value_keys(name)):
         where = f"{path}.{key.field}"
         yield from wrong_use(where, reference, to, catalogue.secret)
@@ -225,7 +229,7 @@ def _address_wrong(
 
 
 def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
-    """What is wrong with the names that the sinks of a dagger have; `path` is that of the list."""
+    """Yield the violations of the names that the sinks of a dagger have; `path` is that of the list."""
     names = [sink.name for sink in sinks]
     for number, name in enumerate(names):
         if name:
@@ -235,11 +239,11 @@ def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
                 yield Violation(f"{path}[{number}].name", text, "SINK_NAME_TWICE")
 
 
-def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
-    """The name of each sink of a dagger: its own, else its kind.
+def display_names(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
+    """Name each sink of a dagger: by its own name, else by its kind.
 
-    Of a kind that several have who say no name, they are numbered by what they say, not by where they stand:
-    a list in another order changes no name.
+    Several of one kind without names are numbered by their content, not by their position: a list in another
+    order changes no name.
     """
     names = [sink.name for sink in sinks]
     taken = set(names)
@@ -253,63 +257,67 @@ def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
 
 
 def conditions(spec: spec_pb2.DaggerSpec) -> tuple[str, ...]:
-    """Which rows the sinks of a dagger want, where they do not want all; each once."""
+    """List the conditions under which sinks take rows, each once; sinks that take all have none."""
     return tuple(dict.fromkeys(sink.when for sink in spec.sinks if sink.when))
 
 
-def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
-    """The names of a sink that stand for nothing."""
-    yield from resolve(path, sink, asked)[1]
-    yield from _unknown_messages(path, sink, asked)
+def unresolved(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of a sink's names that are not registered."""
+    yield from resolve(path, sink, context)[1]
+    yield from _unknown_messages(path, sink, context)
 
 
-def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> Iterator[Violation]:
-    """Everything that is wrong with a sink, which `held` is, resolved."""
+def violations(
+    path: str, sink: spec_pb2.Sink, context: ValidationContext, resolution: Resolved
+) -> Iterator[Violation]:
+    """Yield every violation of a sink; `resolution` is the sink, resolved."""
     yield from outages.violations(path, sink)
-    resolved, wrong = held
+    resolved, wrong = resolution
     yield from wrong
     if not _is_known(path, wrong):
         return
-    yield from _unknown_messages(path, sink, asked)
+    yield from _unknown_messages(path, sink, context)
     name = kind_of(sink)
     if name is None:
         return
     kind = load(name)
     yield from registered.limits(f"{path}.limit", name, sink.limit, kind.CAPABILITIES.limits)
-    yield from _kinds_own(f"{path}.{name}", kind, getattr(resolved.sink, name), asked)
-    if sink.on_outage.auto_replay and (rows := asked.output) is not None:  # noqa: SIM102
-        if may_be_older(resolved.sink, rows, updates=updates(asked.spec)):
-            what = "cannot be: an old row would replace a newer one, which takes a person (replay --force)"
-            yield Violation(f"{path}.on_outage.auto_replay", what, "NEWER_MAY_EXIST")
-    if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
+    yield from _kinds_own(f"{path}.{name}", kind, getattr(resolved.sink, name), context)
+    if sink.on_outage.auto_replay and (rows := context.output) is not None:  # noqa: SIM102
+        if may_be_older(resolved.sink, rows, updates=updates(context.spec)):
+            problem = "cannot be: an old row would replace a newer one, which takes a person (replay --force)"
+            yield Violation(f"{path}.on_outage.auto_replay", problem, "NEWER_MAY_EXIST")
+    if context.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
         upserting = " or ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.upserts)
-        what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
-        yield Violation(path, what, "NOT_UPSERT")
-    if query.has_records(asked.spec) and not kind.CAPABILITIES.records:
+        problem = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
+        yield Violation(path, problem, "NOT_UPSERT")
+    if query.has_records(context.spec) and not kind.CAPABILITIES.records:
         taking = ", ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.records)
-        what = f"a {name} sink takes no records as they are (payload: record): use one that does ({taking})"
-        yield Violation(path, what, "NOT_RECORDS")
+        problem = (
+            f"a {name} sink takes no records as they are (payload: record): use one that does ({taking})"
+        )
+        yield Violation(path, problem, "NOT_RECORDS")
 
 
-def _kinds_own(path: str, kind: Kind, own: Any, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with the message of a kind: what the kind says, and else its numbers, by its keys."""
-    wrong = list(kind.violations(path, own, asked))
+def _kinds_own(path: str, kind: Kind, own: Any, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of a kind's message: by the kind's own rules, then of its numbers, by its keys."""
+    wrong = list(kind.violations(path, own, context))
     yield from wrong
     known = {violation.field for violation in wrong}
     for key in flat(kind.KEYS):
         yield from (violation for violation in key.violations(path, own) if violation.field not in known)
 
 
-def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
+def _unknown_messages(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Iterator[Violation]:
     for field, message in messages(sink).items():
         try:
-            asked.catalogue.message(message)
-        except Unresolved as error:
+            context.catalogue.message(message)
+        except UnresolvedName as error:
             yield Violation(f"{path}.{kind_of(sink)}.{field}", error.detail, error.reason)
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
-    """What a resolved sink writes to; None where its rows stay with their dagger, or it is of no kind.
+    """Return the destination of a resolved sink; None if its rows stay with their dagger, or it has no kind.
 
     A kind says it by a function of this name.
     """
@@ -320,7 +328,7 @@ def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
 
 
 def shared_container(kind: str, cluster: spec_pb2.Cluster) -> Destination | None:
-    """All that is in the container that a cluster names for sinks of a kind; None where it names none.
+    """Return all of the container that a cluster names for sinks of a kind; None if it names none.
 
     A kind of which a cluster has an address has a function of this name.
     """
@@ -336,7 +344,7 @@ def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:
 
 
 def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
-    """Whether another row may take the place of one in a sink: it goes by another key than the rows' own.
+    """Return whether another row may take a row's place in a sink: the sink's key is not the rows' own.
 
     A kind of which that can be so has a function of this name.
     """
@@ -346,20 +354,20 @@ def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
 
 
 def compares_versions(sink: spec_pb2.Sink) -> bool:
-    """Whether the sink itself leaves a row where a newer one stands."""
+    """Return whether the sink itself keeps a row that is newer than the written one."""
     name = kind_of(sink)
     return name is not None and load(name).CAPABILITIES.compares_versions
 
 
 def may_be_older(sink: spec_pb2.Sink, rows: Output, *, updates: bool) -> bool:
-    """Whether a row that was set aside may be written where a newer one stands by now. `updates`: rows are
+    """Return whether a row that was set aside may be written over a newer one. `updates`: rows are
     written again and again while their window is open.
     """
     return (updates and not compares_versions(sink)) or has_own_key(sink, rows)
 
 
 def overwrites(sink: spec_pb2.Sink) -> bool:
-    """Whether a row that is computed again takes the place of the one before, in a sink with its defaults.
+    """Return whether a recomputed row takes the place of the one before, in a sink with its defaults.
 
     A kind that goes by more than `upserts` of its capabilities has a function of this name.
     """
@@ -371,7 +379,7 @@ def overwrites(sink: spec_pb2.Sink) -> bool:
 
 
 def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
-    """The statements that make what a sink of these rows writes to; none where a kind needs no such thing.
+    """Return the statements that create what a sink of these rows writes to; none for kinds without them.
 
     A kind that does has a function of this name.
     """
@@ -381,10 +389,10 @@ def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
 
 
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
-    """How often batches are due by what its sinks would rather have; None where one of them says nothing."""
-    asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
-    wanted = [name for name in asked if name is not None]
-    return min(wanted) if wanted and len(wanted) == len(asked) else None
+    """Return the shortest interval of batches that a sink prefers; None if one has no preference."""
+    context = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
+    wanted = [name for name in context if name is not None]
+    return min(wanted) if wanted and len(wanted) == len(context) else None
 
 
 def telling(sink: spec_pb2.Sink, columns: Sequence[Column]) -> tuple[str, ...]:
@@ -402,7 +410,7 @@ def telling(sink: spec_pb2.Sink, columns: Sequence[Column]) -> tuple[str, ...]:
 
 
 def _texts(message: Message) -> Iterator[str]:
-    """All texts of a message, keys of maps among them."""
+    """Yield all texts of a message, keys of maps among them."""
     for descriptor, value in message.ListFields():
         if is_map(descriptor):
             yield from (text for entry in value.items() for text in entry if isinstance(text, str))
@@ -415,12 +423,12 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def is_time_series(spec: spec_pb2.DaggerSpec) -> bool:
-    """Whether rows of a dagger become points of a time-series store."""
+    """Return whether rows of a dagger become points of a time-series store."""
     return any(name and load(name).TIME_SERIES for name in map(kind_of, spec.sinks))
 
 
 def new_column(sink: spec_pb2.Sink, column: str) -> str:
-    """What a column that is new does where the rows go; empty where that is all.
+    """Describe what a new column changes where the rows go; empty if nothing else does.
 
     A kind that has something to say has a function of this name.
     """

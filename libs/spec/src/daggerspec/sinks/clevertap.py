@@ -21,7 +21,7 @@ from daggerspec import events, fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -58,13 +58,13 @@ def fill(sink: spec_pb2.CleverTapSink, dagger: str, spec: spec_pb2.DaggerSpec) -
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its event, or the profiles of its account."""
+    """Return its event, or the profiles of its account."""
     sink = resolved.sink.clevertap
     return named("clevertap", server_at(sink.url), sink.account, "" if sink.profile else sink.event)
 
 
-def violations(path: str, sink: spec_pb2.CleverTapSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.CleverTapSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of account, event, identity and credentials."""
     if not _ACCOUNT.fullmatch(sink.account):
         yield Violation(f"{path}.account", "must be the id of an account", "INVALID_NAME")
     if not _REGION.fullmatch(sink.region):
@@ -72,6 +72,6 @@ def violations(path: str, sink: spec_pb2.CleverTapSink, asked: Asked) -> Iterato
     yield from fields.url(f"{path}.url", sink.url)
     yield from events.secret(f"{path}.passcode", sink.HasField("passcode"), sink.passcode)
     if bool(sink.event) == sink.profile:
-        what = "is for events, and not for profiles" if sink.event else "is required, or profile: true"
-        yield Violation(f"{path}.event", what, "UNEXPECTED" if sink.event else "REQUIRED")
-    yield from events.violations(path, sink.event, sink.identity, asked.output, MOST_PROPERTIES)
+        problem = "is for events, and not for profiles" if sink.event else "is required, or profile: true"
+        yield Violation(f"{path}.event", problem, "UNEXPECTED" if sink.event else "REQUIRED")
+    yield from events.violations(path, sink.event, sink.identity, context.output, MOST_PROPERTIES)

@@ -28,7 +28,7 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -98,53 +98,55 @@ def fill(sink: spec_pb2.ElasticsearchSink, dagger: str, spec: spec_pb2.DaggerSpe
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its index."""
+    """Return its index."""
     sink = resolved.sink.elasticsearch
     return named("elasticsearch", server_at(sink.url), "", sink.index)
 
 
 def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:
-    """Whether documents have ids that are not made of the rows' keys: several rows may be one document."""
+    """Return whether ids of documents are not made of the rows' keys: several rows may be one document."""
     del rows
     return bool(sink.id)
 
 
 def overwrites(sink: spec_pb2.ElasticsearchSink) -> bool:
-    """Whether a row that is computed again takes the place of the one before."""
+    """Return whether a recomputed row takes the place of the one before."""
     return sink.operation != _Sink.OPERATION_CREATE
 
 
-def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(
+    path: str, sink: spec_pb2.ElasticsearchSink, context: ValidationContext
+) -> Iterator[Violation]:
+    """Yield the violations of server, index, mode and id."""
     yield from httpserver.violations(path, sink)
     if sink.operation not in _OPERATIONS:
         yield Violation(f"{path}.operation", f"{sink.operation} is not an operation", "UNKNOWN_ENUM_VALUE")
-    elif sink.operation != _Sink.OPERATION_INDEX and asked.spec.emit == spec_pb2.EMIT_EARLY:
-        what = "must be index for emit early: its rows come again, and the last is the one that counts"
-        yield Violation(f"{path}.operation", what, "SINK_CANNOT_UPDATE")
+    elif sink.operation != _Sink.OPERATION_INDEX and context.spec.emit == spec_pb2.EMIT_EARLY:
+        problem = "must be index for emit early: its rows come again, and the last is the one that counts"
+        yield Violation(f"{path}.operation", problem, "SINK_CANNOT_UPDATE")
     for field in ("index", "id", "routing"):
-        yield from template.violations(f"{path}.{field}", getattr(sink, field), asked.output)
+        yield from template.violations(f"{path}.{field}", getattr(sink, field), context.output)
     name = template.literal(sink.index)
     if not sink.index:
         yield Violation(f"{path}.index", "is required", "REQUIRED")
     elif not _INDEX.fullmatch(name) or sink.index[0] in "-_+." or len(name.encode()) > 255:
-        what = 'must be lower case, without blanks and \\/*?"<>|,#: and not begin with one of -_+.'
-        yield Violation(f"{path}.index", what, "INVALID_NAME")
+        problem = 'must be lower case, without blanks and \\/*?"<>|,#: and not begin with one of -_+.'
+        yield Violation(f"{path}.index", problem, "INVALID_NAME")
     if sink.create_index and template.references(sink.index):
-        what = "makes one index: those with values in their names are made by the server, by its templates"
-        yield Violation(f"{path}.create_index", what, "UNEXPECTED")
+        problem = "makes one index: those with values in their names are made by the server, by its templates"
+        yield Violation(f"{path}.create_index", problem, "UNEXPECTED")
     if len(template.literal(sink.id).encode()) > _MAX_ID:
         yield Violation(f"{path}.id", f"must not be longer than {_MAX_ID} bytes", "TOO_LONG")
     yield from fields.text(f"{path}.routing", sink.routing, limit=_MAX_ID)
 
 
 def mapping(rows: Output) -> dict[str, dict[str, object]]:
-    """The fields of an index that takes these rows and nothing else."""
+    """Build the fields of an index that takes these rows and nothing else."""
     return {column.name: _field(column.type) for column in rows.columns}
 
 
 def holds(field: Mapping[str, object], known: Mapping[str, object]) -> bool:
-    """Whether a field that an index has takes values of one of ours, as far as types tell."""
+    """Return whether a field that an index has can store values of one of ours, as far as types show."""
     if known.get("enabled") is False:
         return True
     ours, theirs = str(field["type"]), str(known.get("type", "object"))
@@ -162,7 +164,7 @@ def _field(spark: str) -> dict[str, object]:
 
 
 def new_column(sink: spec_pb2.ElasticsearchSink, column: str) -> str:
-    """What becomes of the index when rows get a column."""
+    """Describe what happens to the index when rows get a column."""
     if sink.create_index:
         return f"the mapping of {sink.index} gets {column} where it is strict"
     return f"where the mapping of {sink.index} is strict it must have {column} before, or the driver fails"

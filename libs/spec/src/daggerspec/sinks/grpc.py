@@ -40,10 +40,10 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fields, httpserver, query, success, template
 from daggerspec.capabilities import Capabilities, Guarantee
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import ORDERED, Asked, message_mismatches, order_violations, own_address
+from daggerspec.kind import ORDERED, ValidationContext, message_mismatches, order_violations, own_address
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
@@ -94,51 +94,53 @@ def fill(sink: spec_pb2.GrpcSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its method, of a service."""
+    """Return its method, of a service."""
     sink = resolved.sink.grpc
     service, _, method = sink.method.partition("/")
     return Destination("grpc", server_at(sink.target), service, method)
 
 
 def messages(sink: spec_pb2.GrpcSink) -> Mapping[str, str]:
-    """The request of its method, and where it is looked at its answer."""
+    """Return the request of its method, and its response if `success_if` reads it."""
     named = {"message": sink.message, "response": sink.response}
     return {field: name for field, name in named.items() if name}
 
 
-def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of address, method, message, condition and metadata."""
     if not fields.is_host_port(sink.target):
         yield Violation(f"{path}.target", "must be host:port", "INVALID_ADDRESS")
     yield from httpserver.caller(path, sink, is_plain=sink.plaintext)
     if sink.auth.HasField("header") and not _is_name(sink.auth.header.name.lower()):
         yield Violation(f"{path}.auth.header.name", _NAMED, "INVALID_NAME")
     if sink.plaintext and sink.tls.ca_file:
-        what = "says who signs the server's certificates: with plaintext it shows none"
-        yield Violation(f"{path}.tls.ca_file", what, "UNEXPECTED")
+        problem = "says who signs the server's certificates: with plaintext it shows none"
+        yield Violation(f"{path}.tls.ca_file", problem, "UNEXPECTED")
     yield from httpserver.waited(f"{path}.deadline", sink.deadline)
     if not sink.message:
         yield Violation(f"{path}.message", "is required", "REQUIRED")
-    yield from _method(f"{path}.method", sink, asked)
-    if query.has_records(asked.spec):
-        yield from _own_message(f"{path}.message", sink.message, asked)
+    yield from _method(f"{path}.method", sink, context)
+    if query.has_records(context.spec):
+        yield from _own_message(f"{path}.message", sink.message, context)
     else:
-        yield from message_mismatches(f"{path}.message", sink.message, asked)
-    yield from _success(path, sink, asked)
-    yield from order_violations(f"{path}.ordered", asked, ordered=sink.ordered)
-    yield from _metadata(f"{path}.metadata", sink, asked)
+        yield from message_mismatches(f"{path}.message", sink.message, context)
+    yield from _success(path, sink, context)
+    yield from order_violations(f"{path}.ordered", context, ordered=sink.ordered)
+    yield from _metadata(f"{path}.metadata", sink, context)
 
 
-def _method(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
-    """Whether it is one, and of a service that is registered takes the message."""
+def _method(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of a method's name, and of its messages if the service is registered."""
     match = _METHOD.fullmatch(sink.method)
     if match is None:
         yield Violation(path, "must be a method, as package.Service/Method", "INVALID_NAME")
         return
     if not sink.message:
         return
-    with suppress(Unresolved, KeyError):  # which is told of for every kind; a service need not be registered
-        service = asked.catalogue.message(sink.message).file.pool.FindServiceByName(match["service"])
+    with suppress(
+        UnresolvedName, KeyError
+    ):  # which is told of for every kind; a service need not be registered
+        service = context.catalogue.message(sink.message).file.pool.FindServiceByName(match["service"])
         method = service.methods_by_name.get(match["name"])
         if method is None:
             others = hint(nearest(match["name"], service.methods_by_name), "")
@@ -148,40 +150,40 @@ def _method(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violat
         elif method.client_streaming or method.server_streaming:
             yield Violation(path, "is a method of streams: only unary ones can be called", "WRONG_KIND")
         elif method.input_type.full_name != sink.message:
-            what = f"takes {method.input_type.full_name}, not {sink.message}"
-            yield Violation(path, what, "TYPE_MISMATCH")
+            problem = f"takes {method.input_type.full_name}, not {sink.message}"
+            yield Violation(path, problem, "TYPE_MISMATCH")
         elif sink.response and method.output_type.full_name != sink.response:
-            what = f"returns {method.output_type.full_name}, not {sink.response}"
-            yield Violation(path, what, "TYPE_MISMATCH")
+            problem = f"returns {method.output_type.full_name}, not {sink.response}"
+            yield Violation(path, problem, "TYPE_MISMATCH")
 
 
-def _success(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
-    """Whether answers can say what they are to say."""
+def _success(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of the condition that successful answers meet."""
     if sink.response and not sink.success_if:
         yield Violation(f"{path}.response", "goes with success_if alone", "UNEXPECTED")
     if sink.success_if and not sink.response:
-        what = "is required with success_if: the message that the method returns"
-        yield Violation(f"{path}.response", what, "REQUIRED")
+        problem = "is required with success_if: the message that the method returns"
+        yield Violation(f"{path}.response", problem, "REQUIRED")
     elif sink.success_if:
-        with suppress(Unresolved):  # which is told of for every kind
-            message = asked.catalogue.message(sink.response)
+        with suppress(UnresolvedName):  # which is told of for every kind
+            message = context.catalogue.message(sink.response)
             yield from success.violations(f"{path}.success_if", sink.success_if, message)
 
 
-def _own_message(path: str, message: str, asked: Asked) -> Iterator[Violation]:
-    """Whether the records, as they are, are requests of the method."""
-    for input_ in asked.spec.streams:
-        stream = asked.catalogue.stream(input_.stream)
+def _own_message(path: str, message: str, context: ValidationContext) -> Iterator[Violation]:
+    """Yield a violation unless the records, as they are, are requests of the method."""
+    for input_ in context.spec.streams:
+        stream = context.catalogue.stream(input_.stream)
         if message and stream is not None and stream.message != message:
-            what = f"must be {stream.message}: with payload: record a request is a record of {stream.name}"
-            yield Violation(path, what, "TYPE_MISMATCH")
+            problem = f"must be {stream.message}: with payload: record a request is a record of {stream.name}"
+            yield Violation(path, problem, "TYPE_MISMATCH")
 
 
 def _is_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.startswith("grpc-") and not name.endswith("-bin")
 
 
-def _metadata(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
+def _metadata(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -> Iterator[Violation]:
     for name, value in sorted(sink.metadata.items()):
         where = f"{path}.{name}"
         if not _is_name(name):
@@ -189,8 +191,8 @@ def _metadata(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Viol
         elif name in _OWN:
             yield Violation(where, f"{name} is said by the sink itself", "UNEXPECTED")
         if httpserver.SECRET.fullmatch(name):
-            what = "would hold a secret, and it be kept in the open: say it by `auth`"
-            yield Violation(where, what, "INLINE_SECRET")
+            problem = "would hold a secret, and it be kept in the open: say it by `auth`"
+            yield Violation(where, problem, "INLINE_SECRET")
         if not _VALUE.fullmatch(value):
             yield Violation(where, "must be printable ASCII characters", "INVALID_CHARACTER")
-        yield from template.violations(where, value, asked.output)
+        yield from template.violations(where, value, context.output)

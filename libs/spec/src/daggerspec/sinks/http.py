@@ -37,7 +37,14 @@ from daggerspec import fields, httpserver, query, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import ORDERED, Asked, no_messages, order_violations, own_address, records_only
+from daggerspec.kind import (
+    ORDERED,
+    ValidationContext,
+    no_messages,
+    order_violations,
+    own_address,
+    records_only,
+)
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -117,81 +124,81 @@ def fill(sink: spec_pb2.HttpSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """The path that its requests go to."""
+    """Return the path that its requests go to."""
     sink = resolved.sink.http
     base = urlsplit(sink.url).path.rstrip("/")
     return named("http", server_at(sink.url), "", f"{base}{sink.path}")
 
 
-def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.HttpSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of server, method, rows, statuses, body and texts."""
     yield from httpserver.violations(path, sink)
     if sink.method not in METHODS:
         yield Violation(f"{path}.method", f"must be one of {', '.join(METHODS)}", "INVALID_METHOD")
     if not 1 <= sink.rows_per_request <= (CAPABILITIES.max_rows or 1):
-        what = f"must be from 1 to {CAPABILITIES.max_rows}"
-        yield Violation(f"{path}.rows_per_request", what, "OUT_OF_RANGE")
+        problem = f"must be from 1 to {CAPABILITIES.max_rows}"
+        yield Violation(f"{path}.rows_per_request", problem, "OUT_OF_RANGE")
     for field in ("retry_statuses", "refuse_statuses"):
         for number, text in enumerate(getattr(sink, field)):
             if statuses(text) is None:
-                what = 'must be a status such as "409", or some as "500-599", from 400 to 599'
-                yield Violation(f"{path}.{field}[{number}]", what, "INVALID_STATUS")
+                problem = 'must be a status such as "409", or some as "500-599", from 400 to 599'
+                yield Violation(f"{path}.{field}[{number}]", problem, "INVALID_STATUS")
     if sink.success_contains:
         yield from fields.text(f"{path}.success_contains", sink.success_contains, limit=256)
-    yield from _body(path, sink, asked)
-    yield from records_only(f"{path}.body", "raw", asked, is_said=sink.body == _RAW)
+    yield from _body(path, sink, context)
+    yield from records_only(f"{path}.body", "raw", context, is_said=sink.body == _RAW)
     yield from _raw(path, sink)
-    yield from order_violations(f"{path}.ordered", asked, ordered=sink.ordered)
-    yield from _texts(path, sink, asked)
+    yield from order_violations(f"{path}.ordered", context, ordered=sink.ordered)
+    yield from _texts(path, sink, context)
 
 
 def statuses(text: str) -> range | None:
-    """The statuses that a text names; None where it names none."""
+    """Parse a status, or a range of them; None if the text is neither."""
     match = _STATUSES.fullmatch(text)
     if match is None:
         return None
     return range(int(match[1]), int(match[2] or match[1]) + 1) or None
 
 
-def _body(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
+def _body(path: str, sink: spec_pb2.HttpSink, context: ValidationContext) -> Iterator[Violation]:
     if sink.body not in _BODIES:
         yield Violation(f"{path}.body", f"{sink.body} is not a body", "UNKNOWN_ENUM_VALUE")
     elif sink.body == spec_pb2.HttpSink.BODY_OBJECT and sink.rows_per_request > 1:
-        what = "object is one row: say array or ndjson for rows_per_request above 1"
-        yield Violation(f"{path}.body", what, "UNEXPECTED")
+        problem = "object is one row: say array or ndjson for rows_per_request above 1"
+        yield Violation(f"{path}.body", problem, "UNEXPECTED")
     if sink.wrap and sink.body != spec_pb2.HttpSink.BODY_ARRAY:
         yield Violation(f"{path}.wrap", "goes around an array only: say body: array", "UNEXPECTED")
     elif sink.wrap:
         yield from template.wrap_violations(f"{path}.wrap", sink.wrap)
     if sink.template:
-        yield from template.json_violations(f"{path}.template", sink.template, asked.output)
+        yield from template.json_violations(f"{path}.template", sink.template, context.output)
     if sink.row_id:
         yield from fields.text(f"{path}.row_id", sink.row_id, limit=128)
-        columns = [] if asked.output is None else [column.name for column in asked.output.columns]
+        columns = [] if context.output is None else [column.name for column in context.output.columns]
         if sink.template and not sink.template.lstrip().startswith("{"):
             yield Violation(f"{path}.row_id", "needs a template that is an object", "UNEXPECTED")
         elif not sink.template and sink.row_id in columns:
-            what = f"{sink.row_id} is a column of the query: say another name"
-            yield Violation(f"{path}.row_id", what, "DUPLICATE_COLUMN")
+            problem = f"{sink.row_id} is a column of the query: say another name"
+            yield Violation(f"{path}.row_id", problem, "DUPLICATE_COLUMN")
 
 
 def _raw(path: str, sink: spec_pb2.HttpSink) -> Iterator[Violation]:
-    """What goes with objects alone: a record's value is what it is."""
+    """Yield the violations of keys that go with objects alone: a record's value is a body as it is."""
     if sink.body != _RAW:
         return
     if sink.rows_per_request > 1:
-        what = "must be 1: the value of a record is a body of its own"
-        yield Violation(f"{path}.rows_per_request", what, "UNEXPECTED")
+        problem = "must be 1: the value of a record is a body of its own"
+        yield Violation(f"{path}.rows_per_request", problem, "UNEXPECTED")
     for field in ("template", "row_id"):
         if getattr(sink, field):
             yield Violation(f"{path}.{field}", "goes with rows as JSON, not with body: raw", "UNEXPECTED")
 
 
-def _texts(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
-    """Whether path, headers and query can be sent, and hold no secret."""
+def _texts(path: str, sink: spec_pb2.HttpSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of path, headers and query: they must be sendable, and hold no secret."""
     if sink.path and not (sink.path.startswith("/") and _PATH.fullmatch(template.literal(sink.path))):
-        what = "must begin with /, and be as URLs have it, without ? and #: parameters go into query"
-        yield Violation(f"{path}.path", what, "INVALID_URL")
+        problem = "must begin with /, and be as URLs have it, without ? and #: parameters go into query"
+        yield Violation(f"{path}.path", problem, "INVALID_URL")
     said = [(f"{path}.path", sink.path)]
     for name, value in sorted(sink.headers.items()):
         where = f"{path}.headers.{name}"
@@ -202,11 +209,11 @@ def _texts(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violati
     said += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
     for field, name in [(table, name) for table in ("headers", "query") for name in getattr(sink, table)]:
         if httpserver.SECRET.fullmatch(name):
-            what = "would hold a secret, and it be kept in the open: say it by `auth`"
-            yield Violation(f"{path}.{field}.{name}", what, "INLINE_SECRET")
+            problem = "would hold a secret, and it be kept in the open: say it by `auth`"
+            yield Violation(f"{path}.{field}.{name}", problem, "INLINE_SECRET")
     for where, text in said:
-        wrong = list(template.violations(where, text, asked.output))
+        wrong = list(template.violations(where, text, context.output))
         yield from wrong
         if not wrong and sink.rows_per_request > 1 and template.references(text):
-            what = "cannot have a value of a row: a request has several (rows_per_request)"
-            yield Violation(where, what, "SINK_TEMPLATE")
+            problem = "cannot have a value of a row: a request has several (rows_per_request)"
+            yield Violation(where, problem, "SINK_TEMPLATE")

@@ -12,7 +12,7 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output, Role, time_column
 from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages
+from daggerspec.kind import ValidationContext, no_messages
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -55,9 +55,9 @@ def fill(sink: spec_pb2.InfluxSink, dagger: str, spec: spec_pb2.DaggerSpec) -> N
     sink.measurement = sink.measurement or dagger
 
 
-def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, context: ValidationContext) -> Iterator[Violation]:
     """Take the empty parts of its address from the dagger's cluster."""
-    cluster = asked.catalogue.cluster(asked.spec.cluster)
+    cluster = context.catalogue.cluster(context.spec.cluster)
     if cluster is None:
         return
     own, default = resolved.sink.influx.address, cluster.influx
@@ -77,13 +77,13 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its measurement, in a bucket: a server of release 1.8 takes any word for its organisation."""
+    """Return its measurement, in a bucket: a server of release 1.8 takes any word for its organisation."""
     sink = resolved.sink.influx
     return Destination("influx", server_at(sink.address.url), _bucket(sink.address), sink.measurement)
 
 
 def shared_container(cluster: spec_pb2.Cluster) -> Destination:
-    """All measurements of a cluster's bucket."""
+    """Return all measurements of a cluster's bucket."""
     return Destination("influx", server_at(cluster.influx.url), _bucket(cluster.influx), "", is_prefix=True)
 
 
@@ -91,13 +91,13 @@ def _bucket(address: spec_pb2.InfluxAddress) -> str:
     return address.bucket.removesuffix(_STANDARD_POLICY)
 
 
-def violations(path: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
-    if sink.measurement != asked.dagger:
+def violations(path: str, sink: spec_pb2.InfluxSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of address, measurement and points."""
+    if sink.measurement != context.dagger:
         yield from measurement(f"{path}.measurement", sink.measurement)
     yield from catalogue.influx_address(f"{path}.address", sink.address)
-    if asked.output is not None:
-        yield from points(path, asked.output)
+    if context.output is not None:
+        yield from points(path, context.output)
 
 
 def measurement(path: str, value: str) -> Iterator[Violation]:
@@ -110,7 +110,7 @@ def measurement(path: str, value: str) -> Iterator[Violation]:
 
 
 def unwritable(name: str) -> str | None:
-    """Why a measurement cannot stand in a line; None when it can."""
+    """Explain why a measurement cannot stand in a line; None if it can."""
     if not name:
         return "must not be empty"
     if name.startswith("#"):
@@ -120,7 +120,7 @@ def unwritable(name: str) -> str | None:
 
 
 def points(path: str, rows: Output) -> Iterator[Violation]:
-    """Whether rows are points: no two columns are one tag, and something is left beside tags and time."""
+    """Yield the violations of rows as points: two columns of one tag, or nothing beside tags and time."""
     tags = [column.key for column in rows.columns if column.role is Role.TAG]
     for tag in sorted({tag for tag in tags if tags.count(tag) > 1}):
         yield Violation(

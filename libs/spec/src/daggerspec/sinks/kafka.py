@@ -17,7 +17,7 @@ from daggerspec import fields, query, topics
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.destination import Destination, servers_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, message_mismatches, records_only
+from daggerspec.kind import ValidationContext, message_mismatches, records_only
 from daggerspec.violation import Violation, unregistered
 
 CAPABILITIES: Final = Capabilities(
@@ -58,13 +58,13 @@ def fill(sink: spec_pb2.KafkaSink, dagger: str, spec: spec_pb2.DaggerSpec) -> No
     sink.cluster = sink.cluster or spec.cluster
 
 
-def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, context: ValidationContext) -> Iterator[Violation]:
     """Take the address from its cluster."""
     sink = resolved.sink.kafka
-    name = sink.cluster or asked.spec.cluster
-    cluster = asked.catalogue.cluster(name)
+    name = sink.cluster or context.spec.cluster
+    cluster = context.catalogue.cluster(name)
     if cluster is None:
-        if name != asked.spec.cluster:  # which is told of by itself
+        if name != context.spec.cluster:  # which is told of by itself
             yield unregistered(f"{path}.cluster", "cluster", name)
     elif not cluster.kafka.bootstrap_servers:
         yield Violation(f"{path}.cluster", f"cluster {name} has no Kafka", "NO_KAFKA")
@@ -73,35 +73,35 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its topic."""
+    """Return its topic."""
     servers = servers_at(resolved.kafka.bootstrap_servers)
     return Destination("kafka", servers, "", resolved.sink.kafka.topic)
 
 
 def overwrites(sink: spec_pb2.KafkaSink) -> bool:
-    """Whether a row that is computed again takes the place of the one before: by its key, for who reads."""
+    """Return whether a recomputed row takes the place of the one before: by its key, for readers."""
     del sink
     return True
 
 
-def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.KafkaSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of address, topic, message and key."""
     yield from fields.topic(f"{path}.topic", sink.topic)
     if topics.is_platform(sink.topic):
         text = f"topics that begin with {topics.PREFIX} are the platform's"
         yield Violation(f"{path}.topic", text, "RESERVED")
     if sink.topic in topics.INTERNAL:
         yield Violation(f"{path}.topic", f"{sink.topic} is Kafka's own", "RESERVED")
-    for input_ in asked.spec.streams:
-        stream = asked.catalogue.stream(input_.stream)
+    for input_ in context.spec.streams:
+        stream = context.catalogue.stream(input_.stream)
         if stream and stream.cluster == sink.cluster and sink.topic in stream.topics:
             text = f"{sink.topic} is read by this dagger: its rows would come back"
             yield Violation(f"{path}.topic", text, "LOOP")
-    yield from records_only(f"{path}.format", "record", asked, is_said=sink.format == _RECORD)
+    yield from records_only(f"{path}.format", "record", context, is_said=sink.format == _RECORD)
     if sink.format == _PROTOBUF:
         if not sink.message:
             yield Violation(f"{path}.message", "is required for the format Protobuf", "REQUIRED")
-        yield from message_mismatches(f"{path}.message", sink.message, asked)
+        yield from message_mismatches(f"{path}.message", sink.message, context)
     elif sink.format not in (_JSON, _RECORD):
         yield Violation(f"{path}.format", f"{sink.format} is not a format", "UNKNOWN_ENUM_VALUE")
     elif sink.message:
@@ -109,5 +109,5 @@ def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Vi
 
 
 def messages(sink: spec_pb2.KafkaSink) -> Mapping[str, str]:
-    """The message of its records."""
+    """Return the message of its records."""
     return {"message": sink.message} if sink.format == _PROTOBUF and sink.message else {}

@@ -10,7 +10,7 @@ from daggers.v1 import spec_pb2
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.destination import Destination
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages
+from daggerspec.kind import ValidationContext, no_messages
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -32,21 +32,21 @@ def fill(sink: spec_pb2.LogSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None
     sink.limit = sink.limit or DEFAULT_LIMIT
 
 
-def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
-    """It has no address."""
-    del path, resolved, asked
+def resolve(path: str, resolved: spec_pb2.ResolvedSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield nothing: it has no address."""
+    del path, resolved, context
     yield from ()
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
-    """None: its rows are in the log of its dagger's driver."""
+    """Return None: its rows are in the log of its dagger's driver."""
     del resolved
     return None
 
 
-def violations(path: str, sink: spec_pb2.LogSink, asked: Asked) -> Iterator[Violation]:
-    """Any limit is one."""
-    del path, sink, asked
+def violations(path: str, sink: spec_pb2.LogSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield nothing: any limit is valid."""
+    del path, sink, context
     yield from ()
 
 

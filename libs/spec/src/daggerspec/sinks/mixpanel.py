@@ -19,7 +19,7 @@ from daggerspec import events, fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -62,22 +62,22 @@ def fill(sink: spec_pb2.MixpanelSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its event, in a project."""
+    """Return its event, in a project."""
     sink = resolved.sink.mixpanel
     return named("mixpanel", server_at(sink.url), sink.project, sink.event)
 
 
-def violations(path: str, sink: spec_pb2.MixpanelSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.MixpanelSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of project, event, identity and credentials."""
     if not _PROJECT.fullmatch(sink.project):
         yield Violation(f"{path}.project", "must be the number of a project", "INVALID_NAME")
     if not sink.user or ":" in sink.user or not sink.user.isprintable():
-        what = "must be printable characters, without a colon"
-        yield Violation(f"{path}.user", what, "INVALID_CHARACTER")
+        problem = "must be printable characters, without a colon"
+        yield Violation(f"{path}.user", problem, "INVALID_CHARACTER")
     if sink.region not in REGIONS:
         yield Violation(f"{path}.region", f"must be one of {', '.join(REGIONS)}", "INVALID_NAME")
     yield from fields.url(f"{path}.url", sink.url)
     yield from events.secret(f"{path}.secret", sink.HasField("secret"), sink.secret)
     if not sink.event:
         yield Violation(f"{path}.event", "is required", "REQUIRED")
-    yield from events.violations(path, sink.event, sink.identity, asked.output, MOST_PROPERTIES)
+    yield from events.violations(path, sink.event, sink.identity, context.output, MOST_PROPERTIES)

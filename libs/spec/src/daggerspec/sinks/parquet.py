@@ -36,7 +36,7 @@ from daggerspec import fields, folders, zones
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
@@ -58,7 +58,7 @@ _MEANT: Final = {
     "kafka_time": ": select __timestamp AS kafka_time",
     "rowtime": ": leave it out, for the time of the row",
 }
-"""What is said of times that have no column."""
+"""Advice in messages about times that have no column."""
 KEYS: Final = (
     Key(
         "location",
@@ -101,12 +101,12 @@ def fill(sink: spec_pb2.ParquetSink, dagger: str, spec: spec_pb2.DaggerSpec) -> 
 
 
 def is_s3(sink: spec_pb2.ParquetSink) -> bool:
-    """Whether its files are objects of S3."""
+    """Return whether its files are objects of S3."""
     return sink.location.startswith(S3)
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """All below the folder of its table, in a bucket or on the drivers' hosts."""
+    """Return all below the folder of its table, in a bucket or on the drivers' hosts."""
     sink = resolved.sink.parquet
     if not is_s3(sink):
         return Destination("parquet", "", "", f"{sink.location}/{sink.table}/", is_prefix=True)
@@ -118,8 +118,8 @@ def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     return Destination("parquet", server, bucket, folder, is_prefix=True)
 
 
-def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.ParquetSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of place, folders, codec and columns."""
     if is_s3(sink):
         yield from _bucket(path, sink)
     elif not sink.location:
@@ -132,12 +132,12 @@ def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[
             if sink.HasField("credentials") if field == "credentials" else getattr(sink, field):
                 yield Violation(f"{path}.{field}", "goes with s3:// alone", "UNEXPECTED")
     yield from fields.reference(f"{path}.table", sink.table)
-    yield from _folders(path, sink, asked)
-    if asked.output is not None:
-        yield from _columns(path, [column.name for column in asked.output.columns])
+    yield from _folders(path, sink, context)
+    if context.output is not None:
+        yield from _columns(path, [column.name for column in context.output.columns])
     tables = Counter(
-        (sink.registered, sink.parquet.location, sink.parquet.table or asked.dagger)
-        for sink in asked.spec.sinks
+        (sink.registered, sink.parquet.location, sink.parquet.table or context.dagger)
+        for sink in context.spec.sinks
         if sink.WhichOneof("kind") == "parquet"
     )
     if any(times > 1 and table == sink.table for (_, _, table), times in tables.items()):
@@ -145,7 +145,7 @@ def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[
 
 
 def _bucket(path: str, sink: spec_pb2.ParquetSink) -> Iterator[Violation]:
-    """What is wrong with where objects are."""
+    """Yield the violations of the objects' bucket, endpoint and credentials."""
     if not _BUCKET.fullmatch(sink.location) or {".", ".."} & set(sink.location.split("/")):
         text = "must be s3://BUCKET or s3://BUCKET/PREFIX, of letters, digits, =, _, . and -"
         yield Violation(f"{path}.location", text, "INVALID_LOCATION")
@@ -155,17 +155,17 @@ def _bucket(path: str, sink: spec_pb2.ParquetSink) -> Iterator[Violation]:
     yield from fields.secret(f"{path}.credentials", sink.credentials)
 
 
-def _folders(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with which folder is for which rows."""
+def _folders(path: str, sink: spec_pb2.ParquetSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of the folders that rows are divided into."""
     for field, known in (("per", spec_pb2.ParquetSink.Per), ("codec", spec_pb2.ParquetSink.Codec)):
         if getattr(sink, field) not in known.values():
             yield Violation(f"{path}.{field}", f"{getattr(sink, field)} is none", "UNKNOWN_ENUM_VALUE")
     if sink.zone not in zones.names():
         others = hint(nearest(sink.zone, zones.names()), "")
         yield Violation(f"{path}.zone", f"{sink.zone} is no time zone{others}", "UNKNOWN_ZONE")
-    if not sink.by or asked.output is None:
+    if not sink.by or context.output is None:
         return
-    types = {column.name: column.type for column in asked.output.columns}
+    types = {column.name: column.type for column in context.output.columns}
     if sink.by not in types:
         others = _MEANT.get(sink.by) or hint(nearest(sink.by, types), f": it has {', '.join(types)}")
         yield Violation(f"{path}.by", f"the query has no column {sink.by}{others}", "UNKNOWN_COLUMN")

@@ -23,7 +23,7 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
@@ -113,52 +113,52 @@ def fill(sink: spec_pb2.PostgresSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its table, in a schema of a database."""
+    """Return its table, in a schema of a database."""
     sink, address = resolved.sink.postgres, resolved.sink.postgres.address
     schema = f"{address.database}.{sink.schema}"
     return Destination("postgres", server_at(f"{address.host}:{address.port}"), schema, sink.table)
 
 
 def overwrites(sink: spec_pb2.PostgresSink) -> bool:
-    """Whether a row that is computed again takes the place of the one before."""
+    """Return whether a recomputed row takes the place of the one before."""
     return sink.mode == spec_pb2.PostgresSink.MODE_UPSERT
 
 
-def violations(path: str, sink: spec_pb2.PostgresSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.PostgresSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of address, table, mode, key and columns."""
     yield from _address(f"{path}.address", sink.address)
     for field in ("schema", "table"):
         yield from _name(f"{path}.{field}", getattr(sink, field))
     if sink.mode not in _MODES:
         yield Violation(f"{path}.mode", f"{sink.mode} is not a mode", "UNKNOWN_ENUM_VALUE")
-    elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and asked.spec.emit == spec_pb2.EMIT_EARLY:
-        what = "must be upsert for emit early: its rows come again, and the last is the one that counts"
-        yield Violation(f"{path}.mode", what, "SINK_CANNOT_UPDATE")
+    elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and context.spec.emit == spec_pb2.EMIT_EARLY:
+        problem = "must be upsert for emit early: its rows come again, and the last is the one that counts"
+        yield Violation(f"{path}.mode", problem, "SINK_CANNOT_UPDATE")
     if sink.mode == _APPEND and sink.key:
         yield Violation(f"{path}.key", "goes with upsert and insert_ignore only", "UNEXPECTED")
-    if asked.output is not None:
-        yield from _columns(path, sink, asked.output)
+    if context.output is not None:
+        yield from _columns(path, sink, context.output)
 
 
 def key(sink: spec_pb2.PostgresSink, rows: Output) -> Sequence[str]:
-    """The query's columns that are a row's identity; none where nobody says and the query shows none."""
+    """Return the query's columns that identify a row; none if neither the sink nor the query names them."""
     return sink.key or rows.key
 
 
 def has_own_key(sink: spec_pb2.PostgresSink, rows: Output) -> bool:
-    """Whether several rows may be one row of the table, of which the last one counts."""
+    """Return whether several rows may be one row of the table, of which the last one counts."""
     return sink.mode == spec_pb2.PostgresSink.MODE_UPSERT and not (
         rows.key and set(rows.key) <= set(key(sink, rows))
     )
 
 
 def columns(sink: spec_pb2.PostgresSink, rows: Output) -> dict[str, str]:
-    """The table's column for each of the query, in order."""
+    """Return the table's column for each of the query, in order."""
     return {column.name: sink.columns.get(column.name, column.name) for column in rows.columns}
 
 
 def type_of(spark: str) -> str:
-    """The type of a table's column that holds all values of a Spark SQL type."""
+    """Return the type of a table's column that holds all values of a Spark SQL type."""
     if match := _DECIMAL.fullmatch(spark):
         return f"numeric{match[1]}"
     if spark.startswith(_NESTED):
@@ -167,7 +167,7 @@ def type_of(spark: str) -> str:
 
 
 def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
-    """The statements that make the table, and what goes with it: the unique index of its key, or marks."""
+    """Return the statements that create the table, with its key's unique index, or the table of marks."""
     name, named = table(sink), columns(sink, rows)
     held = ", ".join(f"{quoted(named[column.name])} {type_of(column.type)}" for column in rows.columns)
     made = f"CREATE TABLE IF NOT EXISTS {name} ({held})"
@@ -176,14 +176,14 @@ def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
 
 
 def index_ddl(sink: spec_pb2.PostgresSink, rows: Output) -> str:
-    """The statement that makes the unique index of the table's key."""
+    """Return the statement that creates the unique index of the table's key."""
     named = columns(sink, rows)
     parts = ", ".join(quoted(named[column]) for column in key(sink, rows))
     return f"CREATE UNIQUE INDEX ON {table(sink)} ({parts}) NULLS NOT DISTINCT"
 
 
 def marks_ddl(schema: str) -> str:
-    """The statement that makes the table of marks."""
+    """Return the statement that creates the table of marks."""
     return (
         f"CREATE TABLE IF NOT EXISTS {marks(schema)} (dagger text, checkpoint text, sink text, part bigint,"
         " batch bigint NOT NULL, row_count bigint NOT NULL, digest text NOT NULL,"
@@ -193,22 +193,22 @@ def marks_ddl(schema: str) -> str:
 
 
 def table(sink: spec_pb2.PostgresSink) -> str:
-    """The table's whole name, quoted."""
+    """Return the table's whole name, quoted."""
     return f"{quoted(sink.schema)}.{quoted(sink.table)}"
 
 
 def marks(schema: str) -> str:
-    """The whole name of the table of marks, quoted; it stands beside a table that rows are appended to."""
+    """Return the whole name of the table of marks, quoted; it is in the schema of tables with mode append."""
     return f"{quoted(schema)}.{MARKS}"
 
 
 def quoted(name: str) -> str:
-    """An identifier of PostgreSQL."""
+    """Quote an identifier of PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def is_here(host: str) -> bool:
-    """Whether a host is this machine, by its name."""
+    """Return whether a host is this machine, by its name."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -261,12 +261,12 @@ def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[V
             f"{path}.columns", f"two columns of the query cannot be the column {repeated}", "DUPLICATE_COLUMN"
         )
     if sink.mode != _APPEND and not key(sink, rows):
-        what = "is required: the query does not show what tells its rows apart; name columns that do"
-        yield Violation(f"{path}.key", what, "SINK_KEY_MISSING")
+        problem = "is required: the query does not show what tells its rows apart; name columns that do"
+        yield Violation(f"{path}.key", problem, "SINK_KEY_MISSING")
 
 
 def new_column(sink: spec_pb2.PostgresSink, column: str) -> str:
-    """What becomes of the table when rows get a column."""
+    """Describe what happens to the table when rows get a column."""
     table_column = sink.columns.get(column, column)
     if sink.add_columns:
         return f"the table {sink.table} is altered where it lacks {table_column}"

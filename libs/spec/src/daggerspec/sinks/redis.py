@@ -22,7 +22,7 @@ from daggerspec.columns import Output
 from daggerspec.destination import Destination, named, server_at
 from daggerspec.httpserver import CA_FILE
 from daggerspec.keys import Key
-from daggerspec.kind import Asked, no_messages, own_address
+from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -66,30 +66,30 @@ def fill(sink: spec_pb2.RedisSink, dagger: str, spec: spec_pb2.DaggerSpec) -> No
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
-    """Its keys, in a database."""
+    """Return its keys, in a database."""
     sink = resolved.sink.redis
     return named("redis", server_at(sink.address), str(sink.database), sink.key)
 
 
 def has_own_key(sink: spec_pb2.RedisSink, rows: Output) -> bool:
-    """Whether several rows may have one key: its template is somebody's own."""
+    """Return whether several rows may have one key: its template is somebody's own."""
     del sink, rows
     return True
 
 
-def violations(path: str, sink: spec_pb2.RedisSink, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with it."""
+def violations(path: str, sink: spec_pb2.RedisSink, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of address, credentials, key, type and ttl."""
     if not fields.is_host_port(sink.address):
         yield Violation(f"{path}.address", "must be host:port", "INVALID_ADDRESS")
     yield from _caller(path, sink)
     if not sink.key:
         yield Violation(f"{path}.key", "is required", "REQUIRED")
     elif not template.references(sink.key):
-        what = "must have a ${column}: else each row takes the place of the one before"
-        yield Violation(f"{path}.key", what, "SINK_TEMPLATE")
+        problem = "must have a ${column}: else each row takes the place of the one before"
+        yield Violation(f"{path}.key", problem, "SINK_TEMPLATE")
     if len(template.literal(sink.key).encode()) > MAX_KEY:
         yield Violation(f"{path}.key", f"must not be longer than {MAX_KEY} bytes", "TOO_LONG")
-    yield from template.violations(f"{path}.key", sink.key, asked.output)
+    yield from template.violations(f"{path}.key", sink.key, context.output)
     if sink.type not in _TYPES:
         yield Violation(f"{path}.type", f"{sink.type} is not a type", "UNKNOWN_ENUM_VALUE")
     if sink.HasField("ttl"):
@@ -97,7 +97,7 @@ def violations(path: str, sink: spec_pb2.RedisSink, asked: Asked) -> Iterator[Vi
 
 
 def _caller(path: str, sink: spec_pb2.RedisSink) -> Iterator[Violation]:
-    """Who writes, and how the server is known."""
+    """Yield the violations of user, password and TLS."""
     if sink.user and (not sink.user.isprintable() or " " in sink.user):
         yield Violation(f"{path}.user", "must be printable characters, without blanks", "INVALID_CHARACTER")
     if sink.HasField("password"):
@@ -107,13 +107,13 @@ def _caller(path: str, sink: spec_pb2.RedisSink) -> Iterator[Violation]:
     if sink.tls.ca_file and not sink.tls.ca_file.startswith("/"):
         yield Violation(f"{path}.tls.ca_file", "must be an absolute path", "INVALID_REFERENCE")
     if sink.tls.ca_file and sink.plaintext:
-        what = "says who signs the server's certificates: with plaintext it shows none"
-        yield Violation(f"{path}.tls.ca_file", what, "UNEXPECTED")
+        problem = "says who signs the server's certificates: with plaintext it shows none"
+        yield Violation(f"{path}.tls.ca_file", problem, "UNEXPECTED")
 
 
 def _ttl(path: str, sink: spec_pb2.RedisSink) -> Iterator[Violation]:
     wrong = list(fields.duration(path, sink.ttl, positive=True))
     yield from wrong
     if not wrong and not timedelta(milliseconds=1) <= sink.ttl.ToTimedelta() <= LONGEST_TTL:
-        what = f"must be from 1 ms to {LONGEST_TTL.days} days"
-        yield Violation(path, what, "OUT_OF_RANGE")
+        problem = f"must be from 1 ms to {LONGEST_TTL.days} days"
+        yield Violation(path, problem, "OUT_OF_RANGE")

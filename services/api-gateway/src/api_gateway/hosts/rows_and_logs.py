@@ -20,7 +20,7 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggerspec import fields, selection
 from daggerspec.columns import to_proto
-from daggerspec.sinks import called
+from daggerspec.sinks import display_names
 from fleet import Dagger
 from fleet.fold.answers import about
 from fleet.fold.phases import DEGRADED, RUNNING
@@ -132,7 +132,7 @@ class DaggerReads:
     ) -> gateway_pb2.DescribeArchiveResponse:
         """Describe the files of a table that a dagger writes, as its host sees them. Raises: ApiError."""
         dagger = self._find_dagger(request)
-        names = called(dagger.spec.sinks)
+        names = display_names(dagger.spec.sinks)
         archives = {
             name for name, sink in zip(names, dagger.spec.sinks, strict=True) if sink.HasField("parquet")
         }

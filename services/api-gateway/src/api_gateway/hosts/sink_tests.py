@@ -57,7 +57,9 @@ class SinkTests:
         steps = (response.step for response in responses)
         failed = {step.sink: step for step in steps if step.outcome == gateway_pb2.SinkStep.OUTCOME_FAILED}
         effects = {effect.field: effect for effect in answer.sinks}
-        for number, (called, sink) in enumerate(zip(sinks.called(spec.sinks), spec.sinks, strict=True)):
+        for number, (called, sink) in enumerate(
+            zip(sinks.display_names(spec.sinks), spec.sinks, strict=True)
+        ):
             if step := failed.get(called):
                 field, kind = f"sinks[{number}]", sinks.kind_of(sink) or ""
                 effect = effects.get(field) or answer.sinks.add(field=field, kind=kind)

@@ -30,7 +30,7 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from chassis.logging import note
 from daggerspec import fields
-from daggerspec.sinks import called
+from daggerspec.sinks import display_names
 from daggerspec.violation import Violation
 from eventlog import topics
 from fleet import Dagger, Fleet
@@ -172,7 +172,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
                 kind.detail = MASKED  # it may quote a record's time or content
             return forecast
 
-        sink_names = called(dagger.spec.sinks)
+        sink_names = display_names(dagger.spec.sinks)
         return await self._parts.replays.replay(request, _life_of(dagger), sink_names, foresee)
 
     async def DiscardQuarantined(  # noqa: N802 - gRPC's name

@@ -22,7 +22,7 @@ from api_gateway.validate.schema_compiling import SchemaCompiler
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
 from daggerspec import catalogue, secrets
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation, unregistered
 from fleet import Fleet
@@ -214,7 +214,7 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         return
     try:
         message = Registered(fleet).message(stream.message)
-    except Unresolved as error:
+    except UnresolvedName as error:
         about_it = about("message", stream.message)
         yield add_suggestion(
             Violation(f"{path}.message", error.detail, error.reason, metadata=about_it), fleet

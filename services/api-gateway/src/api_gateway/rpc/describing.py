@@ -9,7 +9,7 @@ from daggers.v1 import gateway_pb2, spec_pb2
 
 from api_gateway.validate import comments
 from chassis.errors import ApiError
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggersql import Table
 from daggersql.described import columns
 from daggersql.templates import write_templates
@@ -25,7 +25,7 @@ def describe_stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeSt
     """
     try:
         table = Table(of.name, Registered(fleet).message(of.message), of.time_field)
-    except Unresolved as error:
+    except UnresolvedName as error:
         metadata = {**about("stream", of.name), "message": of.message}
         code = grpc.StatusCode.FAILED_PRECONDITION
         raise ApiError(code, error.reason, error.detail, metadata) from error

@@ -152,7 +152,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         """
         if is_administrator(principal(), self._fleet):
             return
-        allowed = places.told(self._places, secret.team)
+        allowed = places.describe_places(self._places, secret.team)
         if not any(place.has(secret.place) for place in self._places):
             text = f"is in no place that the administrator allows; allowed to team {secret.team}: {allowed}"
             yield Violation(f"{path}.place", text, "FORBIDDEN_PLACE")

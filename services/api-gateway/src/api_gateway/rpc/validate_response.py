@@ -46,7 +46,7 @@ def build_response(validation: SpecValidation, more: Sequence[Violation]) -> gat
 def _ddl(validation: SpecValidation, plan: Plan) -> Iterator[gateway_pb2.SinkDdl]:
     """Yield the statements to run before the sinks can be written to."""
     whole = [resolved.sink for resolved in validation.sinks]
-    for name, sink in zip(sinks.called(whole), whole, strict=True):
+    for name, sink in zip(sinks.display_names(whole), whole, strict=True):
         if statements := sinks.ddl(sink, plan):
             yield gateway_pb2.SinkDdl(sink=name, statements=statements)
 

@@ -32,7 +32,7 @@ class Checks:
     async def check(
         self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool, unknown: Sequence[str] = ()
     ) -> CheckResult:
-        """Check a specification's query. Raises: Unresolved, ApiError.
+        """Check a specification's query. Raises: UnresolvedName, ApiError.
 
         `accepted`: the dagger has it already. `unknown`: its tables without a registered stream.
         """
@@ -49,7 +49,7 @@ class Checks:
     def _question(
         self, spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str], *, accepted: bool
     ) -> Question:
-        """Build the question for a specification. Raises: Unresolved."""
+        """Build the question for a specification. Raises: UnresolvedName."""
         text = query.of(spec)
         inputs = (stream for stream in spec.streams if stream.table not in unknown)
         streams = ((stream.table, fleet.streams[stream.stream].value) for stream in inputs)
@@ -77,7 +77,7 @@ class Checks:
     def _files_of(self, message: str, fleet: Fleet) -> bytes:
         """Return the serialised files of a message, from the cache since collecting them takes milliseconds.
 
-        Raises: Unresolved.
+        Raises: UnresolvedName.
         """
         schema = fleet.messages.get(message)
         key = (message, schema and schema.sequence)

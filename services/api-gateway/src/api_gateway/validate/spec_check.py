@@ -11,7 +11,7 @@ from daggers.v1 import spec_pb2
 from api_gateway.not_found import add_suggestion
 from api_gateway.validate.query_checks import Checks
 from daggerspec import query, rules, sinks
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.kind import Asked
 from daggerspec.nearest import nearest
 from daggerspec.query import Query
@@ -94,7 +94,7 @@ async def validate(
         try:
             is_accepted = accepted or _has(fleet, name, spec)
             checked = await checks.check(spec, fleet, accepted=is_accepted, unknown=unknown)
-        except Unresolved as error:
+        except UnresolvedName as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
     context = Asked(name, spec, catalogue, checked.plan)
     resolved_sinks = sinks.all_resolved(path, context)

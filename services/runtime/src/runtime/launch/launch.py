@@ -60,7 +60,7 @@ class Launch(Computation):
                 spec.generation,
                 socket.gethostname(),
                 self.pid,
-                sinks=sinks.called([sink_.sink for sink_ in spec.sinks]),
+                sinks=sinks.display_names([sink_.sink for sink_ in spec.sinks]),
                 objective=spec.spec.freshness.ToTimedelta() if spec.spec.HasField("freshness") else None,
             ),
             quiet=spec.HasField("shadow"),

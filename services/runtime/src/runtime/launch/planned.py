@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 import daggersql
 from daggerspec import query, rules, state
 from daggerspec import sinks as rulebook
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.kind import Asked
 from daggerspec.launch import LaunchCatalogue
 from daggerspec.violation import Violation
@@ -42,7 +42,7 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     checked the spec before, perhaps long ago: violations of newer checks of a query are warnings here. The
     driver checks again all the same what it hands to Spark.
     """
-    if left := rules.unsaid(spec.dagger, spec.spec):
+    if left := rules.default_fields(spec.dagger, spec.spec):
         raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
     catalogue = LaunchCatalogue(spec)
     answer, text = daggersql.CheckResult(None, ()), query.of(spec.spec)
@@ -96,7 +96,7 @@ def _check_query(
 def _find_message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Descriptor:
     try:
         return catalogue.message(stream.stream.message)
-    except Unresolved:
+    except UnresolvedName:
         detail = f"Stream {stream.stream.name!r}: its message {stream.stream.message!r} is not in the job."
         raise internal("BAD_SPEC", detail) from None
 
@@ -114,7 +114,7 @@ def messages(spec: spec_pb2.JobSpec) -> bytes:
 
 def named_sinks(spec: spec_pb2.JobSpec) -> dict[str, bytes]:
     """Serialise the resolved sinks, by their names; each has its name set."""
-    names = rulebook.called([sink_.sink for sink_ in spec.sinks])
+    names = rulebook.display_names([sink_.sink for sink_ in spec.sinks])
     return {name: _with_name(sink, name) for name, sink in zip(names, spec.sinks, strict=True)}
 
 

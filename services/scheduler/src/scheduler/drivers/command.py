@@ -17,12 +17,12 @@ from google.protobuf.message import Message
 from chassis import paths
 from chassis.egress import proxies
 from daggerspec import rundir
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
 from daggerspec.protobuf import children
 
-# (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
+# (job, Spark master) -> command line and environment of a driver. Raises: UnresolvedName.
 Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
 
 # Whatever else stands in our environment (SPARK_SUBMIT_OPTS, JAVA_TOOL_OPTIONS, PYTHONPATH …) would change
@@ -64,7 +64,7 @@ class Installation:
 def spark_submit(
     job: spec_pb2.JobSpec, url: str, installation: Installation, *, closed: bool = False
 ) -> list[str]:
-    """The command line of a launch. Raises: Unresolved when nothing can run on this master.
+    """The command line of a launch. Raises: UnresolvedName when nothing can run on this master.
 
     `closed`: to other users of its host: it has no pages, and its ports ask for a secret of its own.
     """
@@ -87,7 +87,7 @@ def replay(job: spec_pb2.JobSpec, python: Path) -> list[str]:
 def computing_replay(
     job: spec_pb2.JobSpec, url: str, installation: Installation, *, closed: bool = False
 ) -> list[str]:
-    """The same for one that computes the query. Raises: Unresolved when nothing can run on this master.
+    """The same for one that computes the query. Raises: UnresolvedName when nothing can run on this master.
 
     `closed`: as of `spark_submit`.
     """
@@ -124,18 +124,18 @@ def _submitted(
     job: spec_pb2.JobSpec, url: str, installation: Installation, *, ui: bool = True, closed: bool = False
 ) -> list[str]:
     """The command line up to what the runtime is told; `ui`: with Spark's pages; `closed`: as of
-    `spark_submit`. Raises: Unresolved.
+    `spark_submit`. Raises: UnresolvedName.
     """
     master = _known(url)
     if not (master.on_loopback or installation.shared_checkpoints):
-        raise Unresolved(
+        raise UnresolvedName(
             "CHECKPOINTS_NOT_SHARED",
             f"executors of Spark master {url!r} keep state in checkpoints, and run on other hosts: set"
             " DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a directory or URI that all of them see",
         )
     if "," in job.run_dir and not master.is_local:
         what = "executors of its Spark master divide it there: set another DAGGERS_SCHEDULER_STATE_DIR"
-        raise Unresolved("STATE_DIR_UNUSABLE", f"the state directory has a comma, and {what}")
+        raise UnresolvedName("STATE_DIR_UNUSABLE", f"the state directory has a comma, and {what}")
     memory_mib = max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
     run_dir = Path(job.run_dir)
     home = _spark_home(master, installation)
@@ -208,7 +208,7 @@ def environment(
 ) -> dict[str, str]:
     """The environment of a launch: an allow-list of ours, and the variables its SecretRefs name.
 
-    Raises: Unresolved for what is no Spark master.
+    Raises: UnresolvedName for what is no Spark master.
     """
     master = _known(url)
     passed = {name: inherited[name] for name in ALLOWED if name in inherited} | secrets(job, inherited)
@@ -253,13 +253,13 @@ def secret_variables(message: Message) -> set[str]:
 
 
 def _known(url: str) -> Master:
-    """The Spark master that a driver is submitted to. Raises: Unresolved."""
+    """The Spark master that a driver is submitted to. Raises: UnresolvedName."""
     if not url:
-        raise Unresolved("NO_SPARK_MASTER", "its cluster has no Spark master: register one for it")
+        raise UnresolvedName("NO_SPARK_MASTER", "its cluster has no Spark master: register one for it")
     if (master := parse(url)) is not None:
         return master
     [wrong] = violations("spark_master", url)
-    raise Unresolved(wrong.reason, f"Spark master {url!r} {wrong.description}: register another")
+    raise UnresolvedName(wrong.reason, f"Spark master {url!r} {wrong.description}: register another")
 
 
 def _spark_home(master: Master, installation: Installation) -> Path:

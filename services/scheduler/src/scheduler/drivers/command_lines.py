@@ -32,7 +32,7 @@ class CommandLines:
     def for_job(self, job: spec_pb2.JobSpec, master: str) -> Started:
         """Build those of a driver, of a spare, or of an attempt of a replay, by where it runs.
 
-        An attempt with a `master` has Spark, one without runs in Python alone. Raises: Unresolved.
+        An attempt with a `master` has Spark, one without runs in Python alone. Raises: UnresolvedName.
         """
         closed = self.runs_as_another(job.spec.team)
         if Path(job.run_dir).parent.name == rundir.REPLAYS and not master:
@@ -48,7 +48,7 @@ class CommandLines:
 
     def for_preview(self, own: spec_pb2.JobSpec, master: str, job: spec_pb2.JobSpec) -> Started:
         """Build those of a process that previews: `own` is its job, `job` is previewed first, and its secrets
-        are there. Raises: Unresolved.
+        are there. Raises: UnresolvedName.
         """
         words = command.preview(own, master, self.installation, self.scheduler)
         return words, {**self._environment(own, master), **command.secrets(job, self.inherited)}

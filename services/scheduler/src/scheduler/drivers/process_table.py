@@ -27,7 +27,7 @@ from chassis import drivers, processes
 from chassis.drivers import Identified
 from chassis.files import read_plain, replace_bytes, replace_text, touch
 from daggerspec import anew, rundir
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
 from daggerspec.shadow import ShadowState
@@ -94,18 +94,18 @@ class Drivers:
         self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
-        """The directory of a launch. Raises: Unresolved for a name that is none of a directory.
+        """The directory of a launch. Raises: UnresolvedName for a name that is none of a directory.
 
         The gateway judges names; but what stands in the log is not believed where it becomes a path.
         """
         if not _is_plain(name):
-            raise Unresolved("INVALID_NAME", f"{name!r} cannot be the name of a dagger")
+            raise UnresolvedName("INVALID_NAME", f"{name!r} cannot be the name of a dagger")
         return self.runs / name / str(generation)
 
     def start(
         self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
     ) -> events_pb2.DriverHandle:
-        """Start a driver in a session of its own. Raises: OSError, Unresolved."""
+        """Start a driver in a session of its own. Raises: OSError, UnresolvedName."""
         run_dir = self.run_dir(job.dagger, job.generation)
         # A directory that exists is another launch's.
         (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
@@ -136,7 +136,7 @@ class Drivers:
         return not home.is_symlink() and (home / rundir.DRIVER).exists() and self.lives(spare)
 
     def assign(self, spare: DriverIdentity, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
-        """Make a spare the driver of a launch; None when it cannot take it. Raises: OSError, Unresolved.
+        """Make a spare the driver of a launch; None when it cannot take it. Raises: OSError, UnresolvedName.
 
         The launch begins with the new name of its directory, in which everything is by then. The signal only
         has the spare see it at once.

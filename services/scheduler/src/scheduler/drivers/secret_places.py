@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chassis.logging import logger
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.places import Place, allowed
 from fleet import Dagger, Fleet
 from fleet.fold.resolve import own_secrets
@@ -25,14 +25,14 @@ class SecretRule:
     """Whether secrets elsewhere end a launch, and are not only told of."""
 
     def check(self, fleet: Fleet, dagger: Dagger) -> None:
-        """Raises: Unresolved where it is enforced."""
+        """Raises: UnresolvedName where it is enforced."""
         for field, to in self.outside(fleet, dagger):
             if self.enforced:
                 text = (
                     f"{field} is in no place that the administrator of its host allows to team"
                     f" {dagger.spec.team} for {to}: register it, and name it instead"
                 )
-                raise Unresolved("SECRET_PLACE", text)
+                raise UnresolvedName("SECRET_PLACE", text)
 
     def tell(self, fleet: Fleet, dagger: Dagger) -> None:
         """Say what would be refused if it were enforced."""

@@ -11,7 +11,7 @@ from daggers.v1 import events_pb2, spec_pb2
 
 from chassis.logging import logger, note
 from daggerspec import rundir
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from fleet import Fleet
 from fleet.fold.quotas import Room
 from scheduler.drivers.command import Command
@@ -43,7 +43,7 @@ class Spares:
         self._failures = Failures()
 
     async def take(self, job: spec_pb2.JobSpec, master: str) -> events_pb2.DriverHandle | None:
-        """The spare as the driver of this launch; None: it starts cold. Raises: OSError, Unresolved."""
+        """The spare as the driver of this launch; None: it starts cold. Raises: OSError, UnresolvedName."""
         spare = self._observe()
         as_another = self._drivers.runs_as_another(job.spec.team)
         memory_mib = self._room().driver_memory_mib
@@ -54,7 +54,7 @@ class Spares:
         self._spare = None  # whatever comes of it: who is cancelled here may have launched
         try:
             handle = await to_its_end(partial(self._drivers.assign, spare.identity, job))
-        except (OSError, Unresolved):
+        except (OSError, UnresolvedName):
             self._drivers.kill(spare.identity)  # by now it may say that it is what it did not become
             raise
         note(spare=handle is not None)
@@ -94,7 +94,7 @@ class Spares:
         try:
             command, environment = self._command(job, master)
             identity = await to_its_end(partial(self._drivers.start_spare, job, command, environment))
-        except (OSError, Unresolved) as error:
+        except (OSError, UnresolvedName) as error:
             self._failures = Failures(self._failures.count + 1, now)
             logger().warning("scheduler.spare_failed", attempt=self._failures.count, why=str(error))
         else:

@@ -17,7 +17,7 @@ from daggers.v1 import events_pb2, spec_pb2
 
 from chassis.errors import ApiError
 from daggerspec import sinks
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.defaults import SINKS_TESTED
 from fleet import Fleet
 from fleet.fold import resolve
@@ -135,9 +135,9 @@ def _build_not_found_error(kind: str, name: str) -> ApiError:
 
 @contextmanager
 def _refusing_unresolved(**metadata: str) -> Iterator[None]:
-    """Turn Unresolved inside the block into ApiError (FAILED_PRECONDITION) with `metadata`."""
+    """Turn UnresolvedName inside the block into ApiError (FAILED_PRECONDITION) with `metadata`."""
     try:
         yield
-    except Unresolved as error:
+    except UnresolvedName as error:
         code = grpc.StatusCode.FAILED_PRECONDITION
         raise ApiError(code, error.reason, error.detail, metadata) from error

@@ -20,7 +20,7 @@ from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from chassis.errors import ApiError
 from chassis.logging import logger
 from daggerspec import rundir
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.defaults import PREVIEWED
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
@@ -195,7 +195,7 @@ class Previews:
             own.run_dir = str(folder)
             command, environment = self._command(own, master, job)
             lane.host = await PreviewHost.start(self._python, folder, command, environment, self._ended)
-        except (OSError, Unresolved) as error:
+        except (OSError, UnresolvedName) as error:
             if folder is not None:
                 self._folders.remove(folder)
             text = f"the process that previews cannot be started: {error}"

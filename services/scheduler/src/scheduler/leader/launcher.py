@@ -19,7 +19,7 @@ from typing import TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
@@ -74,7 +74,7 @@ class Launcher:
         dagger = self._fleet.daggers[name]
         try:
             self._prepare(dagger, dagger.generation)  # so that a spec that cannot run makes no launch
-        except Unresolved as error:
+        except UnresolvedName as error:
             gave_up = events_pb2.LaunchFailed if dagger.unanswered else events_pb2.Failed
             await write(dagger, gave_up(error=_user_error(error)))
             return
@@ -125,7 +125,7 @@ class Launcher:
             if spare is not None:
                 return spare
             return await to_its_end(partial(self._drivers.start, prepared, command, environment))
-        except Unresolved as error:
+        except UnresolvedName as error:
             return _user_error(error)
         except OSError as error:
             return _os_error(error)
@@ -138,7 +138,7 @@ class Launcher:
         return intended if accepted else None
 
     def job(self, dagger: Dagger, generation: int, run_dir: Path) -> spec_pb2.JobSpec:
-        """What a process is told that works for a dagger, in a directory. Raises: Unresolved."""
+        """What a process is told that works for a dagger, in a directory. Raises: UnresolvedName."""
         self._secrets.check(self._fleet, dagger)
         return job(
             self._fleet,
@@ -171,11 +171,11 @@ class Launcher:
     def _master(self, dagger: Dagger) -> str:
         cluster = self._fleet.clusters.get(dagger.spec.cluster)
         if cluster is None:
-            raise Unresolved("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")
+            raise UnresolvedName("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")
         return cluster.value.spark_master
 
 
-def _user_error(error: Unresolved) -> events_pb2.DaggerError:
+def _user_error(error: UnresolvedName) -> events_pb2.DaggerError:
     return events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_USER, reason=error.reason, detail=error.detail
     )

@@ -11,7 +11,7 @@ from typing import Final
 from daggers.v1 import events_pb2
 
 from chassis.logging import logger, unit_of_work
-from daggerspec.catalogue import Unresolved
+from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import REPLAY_MIB
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Presence
@@ -100,7 +100,7 @@ class Replays:
             words = [*words, "--sequence", str(replay.sequence), "--created", str(intended.create_sequence)]
             start = partial(self._drivers.start_attempt, job, replay.request, words, environment)
             process = await to_its_end(start)
-        except Unresolved as error:
+        except UnresolvedName as error:
             await write(intended, events_pb2.ReplayFinished(replay_id=replay.id, error=_user_error(error)))
         except OSError as error:
             await write(intended, events_pb2.ReplayExited(replay_id=replay.id, error=_os_error(error)))
@@ -151,7 +151,7 @@ class Replays:
         return dict(alive)
 
 
-def _user_error(error: Unresolved) -> events_pb2.DaggerError:
+def _user_error(error: UnresolvedName) -> events_pb2.DaggerError:
     return events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_USER, reason=error.reason, detail=error.detail
     )
