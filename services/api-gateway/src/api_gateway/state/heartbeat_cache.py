@@ -69,6 +69,9 @@ class Heard:
             if dagger is not None and record.message.generation > dagger.create_sequence:
                 self._keep(dagger, watch.hear(self._begun(dagger, time), record.message, time))
 
+        elif isinstance(record.message, telemetry_pb2.HostBeat):
+            self._hear_host(record.message.host, time)
+
         elif isinstance(record.message, telemetry_pb2.SchedulerBeat):
             claim = self._fold.fleet.claims.get(record.message.epoch)
             self._hear_host(claim.host if claim is not None else "", time)
@@ -77,7 +80,7 @@ class Heard:
                 self._leader = time, record.message
 
     def host_heard(self, host: str) -> datetime | None:
-        """Return when a driver of a host, or the leader there, was heard last; None: not lately."""
+        """Return when a driver of a host, its agent or the leader there was heard last; None: not lately."""
         return self._hosts.get(host)
 
     def _hear_host(self, host: str, time: datetime) -> None:
