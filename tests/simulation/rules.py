@@ -1,4 +1,4 @@
-"""Seven rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Ten rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -15,8 +15,9 @@ from daggers.v1 import events_pb2
 from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
-from fleet import Applied, Dagger
+from fleet import Applied, Dagger, Refusal
 from fleet.decide import shadowing
+from fleet.fold import hosts
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
@@ -66,13 +67,15 @@ def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
     """An intent that nobody answered is submitted by whoever finds it, under its own generation."""
     launch = Launcher.launch
 
-    async def submit(launcher: Launcher, name: str, write: Write, still_leading: Callable[[], None]) -> None:
+    async def submit(
+        launcher: Launcher, name: str, write: Write, still_leading: Callable[[], None], host: str = ""
+    ) -> None:
         await launcher._follower.catch_up()
         dagger: Any = launcher._fleet.daggers[name]
         if not dagger.unanswered:
-            await launch(launcher, name, write, still_leading)
+            await launch(launcher, name, write, still_leading, host)
             return
-        prepared, command, environment = launcher._prepare(dagger)
+        prepared, command, environment = launcher._prepare(dagger, dagger.generation)
         handle = launcher._drivers.start(prepared, command, environment)
         await write(dagger, events_pb2.Launched(driver=handle))
 
@@ -102,6 +105,31 @@ def without_lost_hosts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Fleet, "is_lost", lambda *_: False)
 
 
+def without_host_epoch(patch: pytest.MonkeyPatch) -> None:
+    """The fold takes facts of whoever is, was, or thinks it is the agent of a host."""
+    patch.setattr(Fleet, "_replaced", lambda *_: "")
+
+
+def without_own_intents(patch: pytest.MonkeyPatch) -> None:
+    """An agent launches any intent that names its host and that nobody has answered."""
+
+    def is_untried(launcher: Launcher, dagger: Dagger, *, since: int) -> bool:
+        del since
+        return dagger.unanswered and dagger.host == launcher._drivers.host
+
+    patch.setattr(Launcher, "is_untried", is_untried)
+
+
+def without_leader_of_losses(patch: pytest.MonkeyPatch) -> None:
+    """The fold takes the word of any scheduler that a host is silent."""
+
+    def refuse(fleet: Fleet, event: events_pb2.HostGone) -> Refusal | None:
+        known, leader = fleet.knows_host(event.host), event.leader_epoch
+        return hosts.refuse_loss(fleet.standings, event, is_known=known, leader=leader)
+
+    patch.setattr(Fleet, "refuse_loss", refuse)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -119,4 +147,8 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "inherited intent": Rule(with_inherited_intents),
     "proof of death": Rule(without_proof_of_death),
     "lost host": Rule(without_lost_hosts),
+    "host epoch": Rule(without_host_epoch),
+    "own intent": Rule(without_own_intents),
+    # A host has to be silent for two minutes, and who leads to be replaced just then.
+    "leader of losses": Rule(without_leader_of_losses, faulty_s=600),
 }
