@@ -22,6 +22,6 @@ def unknown_field(message: Message) -> str:
         else:
             parts = [value] if isinstance(value, Message) else list(value)
         for part in parts:
-            if found := unknown_field(part):
-                return found
+            if name := unknown_field(part):
+                return name
     return ""
