@@ -26,8 +26,10 @@ LOST_WITHIN_S = 400
 
 
 @contextmanager
-def scheduler(env: dict[str, str], folder: Path, host: str, said: bytes) -> Iterator[subprocess.Popen[bytes]]:
-    """A scheduler under a host name, its log in `folder`, once it has said this."""
+def scheduler(
+    env: dict[str, str], folder: Path, host: str, event: bytes
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a scheduler under a host name, its log in `folder`, until it logs `event`."""
     folder.mkdir()
     log = folder / "scheduler.log"
     words = [sys.executable, "-m", "scheduler"]
@@ -35,7 +37,7 @@ def scheduler(env: dict[str, str], folder: Path, host: str, said: bytes) -> Iter
         words = ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$0" "$@"', *words]
     with log.open("wb") as out, subprocess.Popen(words, env=env, stderr=out, cwd=folder) as service:
         try:
-            until(lambda: said in log.read_bytes())
+            until(lambda: event in log.read_bytes())
             yield service
         finally:
             service.terminate()
@@ -53,7 +55,7 @@ def lose(service: subprocess.Popen[bytes], runs_folder: Path) -> None:
 
 
 def launched_on(stack: Stack, name: str) -> list[str]:
-    """The hosts of a dagger's launches, in their order."""
+    """List the hosts of a dagger's launches, in their order."""
     facts = [
         events_pb2.Launched.FromString(record.value() or b"")
         for record in of_type(records(stack.kafka, "daggers.control"), events_pb2.Launched)
@@ -86,7 +88,9 @@ def test_a_dagger_of_a_host_that_is_lost_runs_on_the_other_one_and_misses_nothin
             scheduler(first, tmp_path / "first", "", b"scheduler.leadership_gained"),
             scheduler(second, tmp_path / "second", SECOND, b"scheduler.standby_begun") as lost,
         ):
-            until(lambda: any(host["name"] == SECOND and host.get("heard_time") for host in cli("host", "list")))
+            until(
+                lambda: any(host["name"] == SECOND and host.get("heard_time") for host in cli("host", "list"))
+            )
             bookings = Bookings(stack.kafka, cli)
             name, file = bookings.dagger(tmp_path, start="latest")
             cli("apply", "-f", file)

@@ -43,10 +43,12 @@ class Host:
     """Kafka is out of reach; leases and sinks are not, so its drivers write on."""
     cut_at: float = 0.0
     """Since when it is cut or split, in seconds of the loop."""
+    memory_mib: int = 24_000
+    """Memory for drivers: the more, the more launches it gets."""
     boots: int = 1
-    """How often it was booted."""
+    """Number of boots."""
     agent: int = AGENT
-    """What its schedulers say that their agent can do."""
+    """Level of its schedulers' agents, as they say it."""
     gone: bool = False
     """For good: nothing of it will ever run again."""
     drivers: dict[tuple[str, int], SimulatedDriver] = field(default_factory=dict)

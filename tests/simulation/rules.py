@@ -106,12 +106,12 @@ def without_lost_hosts(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_host_epoch(patch: pytest.MonkeyPatch) -> None:
-    """The fold takes facts of whoever is, was, or thinks it is the agent of a host."""
+    """Let the fold take facts of whoever is, was, or thinks it is the agent of a host."""
     patch.setattr(Fleet, "_replaced", lambda *_: "")
 
 
 def without_own_intents(patch: pytest.MonkeyPatch) -> None:
-    """An agent launches any intent that names its host and that nobody has answered."""
+    """Let an agent launch any intent that names its host and that nobody has answered."""
 
     def is_untried(launcher: Launcher, dagger: Dagger, *, since: int) -> bool:
         del since
@@ -121,11 +121,11 @@ def without_own_intents(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_leader_of_losses(patch: pytest.MonkeyPatch) -> None:
-    """The fold takes the word of any scheduler that a host is silent."""
+    """Let the fold take the word of any scheduler that a host is silent."""
 
     def refuse(fleet: Fleet, event: events_pb2.HostGone) -> Refusal | None:
-        known, leader = fleet.knows_host(event.host), event.leader_epoch
-        return hosts.refuse_loss(fleet.standings, event, is_known=known, leader=leader)
+        is_known, leader = fleet.knows_host(event.host), event.leader_epoch
+        return hosts.refuse_loss(fleet.standings, event, is_known=is_known, leader=leader)
 
     patch.setattr(Fleet, "refuse_loss", refuse)
 

@@ -91,7 +91,7 @@ def scheduler(
     cutover: bool,
     shared: bool,
 ) -> Coroutine[Any, Any, None]:
-    """A scheduler that runs on a host, with or without a spare, cutovers, and a checkpoint root of all hosts;
+    """Run a scheduler on a host, with or without a spare, cutovers, and a checkpoint root of all hosts;
     `dead` proves the death of another by its identity.
     """
     source, alive = f"/scheduler/{process.name}", partial(getattr, process, "alive")
@@ -114,6 +114,7 @@ def scheduler(
         options=Options(
             scheduler_id=process.name,
             max_drivers=9,
+            memory_mib=host.memory_mib,
             spare=spare,
             cutover=cutover,
             local_checkpoints=True,
@@ -131,6 +132,7 @@ def scheduler(
             scheduler_id=process.name,
             host=host.name,
             boot_id=host.boot_id,
+            memory_mib=host.memory_mib,
             agent=host.agent,
             shared_checkpoints=shared,
         ),

@@ -65,7 +65,7 @@ class ControlWitness:
         if isinstance(message, events_pb2.HostRegistered):
             self._agents.setdefault(message.host, []).append((record.sequence, record.source))
         if isinstance(message, events_pb2.HostGone):
-            self._gone(record, message)
+            self._check_loss(record, message)
         if isinstance(message, events_pb2.QuarantineReplayRequested) and message.HasField("outage"):
             self._outstanding(record, message)
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
@@ -80,7 +80,7 @@ class ControlWitness:
         self._fact(record, message, before)
 
     def _of_newest_agent(self, record: Record, message: Any, before: Dagger) -> None:
-        """A fact of an agent is the newest agent's of the launch's host. Raises: Violation."""
+        """Check that a fact of an agent is the newest agent's of the launch's host. Raises: Violation."""
         host = before.driver.host if before.driver is not None else before.host
         newest = self._agents.get(host, [(0, "")])[-1]
         if newest != (message.meta.host_epoch, record.source):
@@ -89,8 +89,8 @@ class ControlWitness:
                 f" changed {record.subject} on {host}, whose agent is {newest}"
             )
 
-    def _gone(self, record: Record, message: events_pb2.HostGone) -> None:
-        """Nobody but the newest leader finds a host silent. Raises: Violation."""
+    def _check_loss(self, record: Record, message: events_pb2.HostGone) -> None:
+        """Check that nobody but the newest leader finds a host silent. Raises: Violation."""
         if message.cause == events_pb2.HOST_GONE_CAUSE_SILENCE and message.leader_epoch != self._epoch:
             epoch = message.leader_epoch
             raise Violation(f"{message.host} is gone at {record.sequence} by the stale epoch {epoch}")
@@ -141,7 +141,7 @@ class ControlWitness:
             )
 
     def launches(self, name: str, generation: int, source: str, host: str) -> None:
-        """Somebody starts a driver on a host: who intended it, or who was the agent of the host that the
+        """Check who starts a driver on a host: who intended it, or who was the agent of the host that the
         intent names. Raises: Violation.
         """
         subject, intender, named = self.intents.get(generation, ("", "", ""))

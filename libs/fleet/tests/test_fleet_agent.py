@@ -1,4 +1,4 @@
-"""What the agent of a host does while a scheduler elsewhere leads, and which of its facts count."""
+"""Tests what the agent of a host does while a scheduler elsewhere leads, and which of its facts count."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REACHED = Observation(presence=Presence.REMOTE, quiet_since=NOW, agent=True)
 POLICY = Policy()
 
 
-def folded(*messages: Message) -> Fleet:
+def fold(*messages: Message) -> Fleet:
     fleet = Fleet()
     for record in given(*messages):
         assert fleet.apply(record).refused == ""
@@ -49,19 +49,19 @@ def folded(*messages: Message) -> Fleet:
 
 
 def dagger(*messages: Message) -> Dagger:
-    return folded(*messages).daggers["d"]
+    return fold(*messages).daggers["d"]
 
 
 def step(*messages: Message, observation: Observation = ALIVE, is_own: bool = True) -> Any:
     return next_step(dagger(*messages), observation=observation, is_own=is_own)
 
 
-def led(*messages: Message, observation: Observation = REACHED, now: datetime = NOW) -> Any:
-    """What the leader does, elsewhere."""
+def lead(*messages: Message, observation: Observation = REACHED, now: datetime = NOW) -> Any:
+    """Return what the leader does, elsewhere."""
     return next_action(dagger(*messages), now=now, epoch=1, observation=observation, policy=POLICY)
 
 
-def issued(mode: events_pb2.StopMode.ValueType) -> events_pb2.StopIssued:
+def issue(mode: events_pb2.StopMode.ValueType) -> events_pb2.StopIssued:
     return events_pb2.StopIssued(meta=FACT, mode=mode)
 
 
@@ -86,10 +86,10 @@ def test_a_driver_of_an_unanswered_intent_is_adopted() -> None:
 
 
 def test_a_driver_that_the_leader_only_heard_of_is_adopted_with_its_process() -> None:
-    heard = events_pb2.Launched(meta=FACT, driver=events_pb2.DriverHandle(host="there"), adopted=True)
+    adopted = events_pb2.Launched(meta=FACT, driver=events_pb2.DriverHandle(host="there"), adopted=True)
     found = replace(ALIVE, driver=DRIVER)
 
-    assert step(*INTENT, heard, observation=found) == events_pb2.Launched(driver=DRIVER, adopted=True)
+    assert step(*INTENT, adopted, observation=found) == events_pb2.Launched(driver=DRIVER, adopted=True)
     assert step(*UP, observation=found) is None
 
 
@@ -100,11 +100,11 @@ def test_an_intent_that_names_no_host_is_its_leaders() -> None:
 
 
 def test_a_stop_is_carried_out_as_the_log_says_and_not_before() -> None:
-    drained = (*UP, STOP, issued(events_pb2.STOP_MODE_DRAIN))
+    drained = (*UP, STOP, issue(events_pb2.STOP_MODE_DRAIN))
 
     assert step(*UP, STOP) is None
     assert step(*drained) == Drain()
-    assert step(*drained, issued(events_pb2.STOP_MODE_NOW)) == Kill()
+    assert step(*drained, issue(events_pb2.STOP_MODE_NOW)) == Kill()
 
 
 def test_the_end_of_a_driver_is_reported_with_how_it_ended() -> None:
@@ -125,53 +125,53 @@ def test_a_driver_that_gave_no_sign_in_time_is_killed() -> None:
 
 
 def test_a_leader_writes_the_stop_of_a_driver_elsewhere_once() -> None:
-    stop = led(*UP, STOP)
+    stop = lead(*UP, STOP)
 
     assert stop == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
-    assert led(*UP, STOP, issued(events_pb2.STOP_MODE_DRAIN)) is None
-    assert led(*UP, RESTART) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
-    assert led(*UP) is None
+    assert lead(*UP, STOP, issue(events_pb2.STOP_MODE_DRAIN)) is None
+    assert lead(*UP, RESTART) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
+    assert lead(*UP) is None
 
 
 def test_a_drain_elsewhere_that_takes_too_long_becomes_a_kill_in_the_log() -> None:
-    drained, late = (*UP, STOP, issued(events_pb2.STOP_MODE_DRAIN)), NOW + POLICY.grace
+    drained, late = (*UP, STOP, issue(events_pb2.STOP_MODE_DRAIN)), NOW + POLICY.grace
     quiet = replace(REACHED, quiet_since=late)
 
-    assert led(*drained, observation=quiet, now=late) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_NOW)
-    assert led(*drained, issued(events_pb2.STOP_MODE_NOW), observation=quiet, now=late) is None
+    assert lead(*drained, observation=quiet, now=late) == events_pb2.StopIssued(mode=events_pb2.STOP_MODE_NOW)
+    assert lead(*drained, issue(events_pb2.STOP_MODE_NOW), observation=quiet, now=late) is None
 
 
 def test_a_stop_waits_for_an_agent_that_is_not_heard() -> None:
-    assert led(*UP, STOP, observation=replace(REACHED, agent=False)) is None
+    assert lead(*UP, STOP, observation=replace(REACHED, agent=False)) is None
 
 
 def test_an_intent_elsewhere_is_waited_for_and_then_made_anew() -> None:
     placed, late = replace(REACHED, place="third"), NOW + POLICY.answer
 
-    assert led(*INTENT, observation=placed) is None
-    assert led(*INTENT, observation=placed, now=late) == Launch("third")
+    assert lead(*INTENT, observation=placed) is None
+    assert lead(*INTENT, observation=placed, now=late) == Launch("third")
 
 
 def test_an_intent_elsewhere_is_not_made_anew_where_a_lease_would_not_fence_it() -> None:
     alone, late = replace(REACHED, fences=False), NOW + POLICY.answer
 
-    assert led(*INTENT, observation=alone, now=late) == events_pb2.Unreachable()
+    assert lead(*INTENT, observation=alone, now=late) == events_pb2.Unreachable()
 
 
 def test_an_intent_of_a_host_that_is_gone_is_made_anew_at_once() -> None:
-    assert led(*INTENT, observation=replace(REACHED, agent=False, host_gone=True)) == Launch()
+    assert lead(*INTENT, observation=replace(REACHED, agent=False, host_gone=True)) == Launch()
 
 
 def test_a_silent_driver_whose_agent_is_heard_is_degraded_and_not_unreachable() -> None:
     late = NOW + timedelta(minutes=5)
-    silent = led(*UP, now=late)
-    lost = led(*UP, observation=replace(REACHED, agent=False), now=late)
+    silent = lead(*UP, now=late)
+    lost = lead(*UP, observation=replace(REACHED, agent=False), now=late)
 
     assert (type(silent), type(lost)) == (events_pb2.Degraded, events_pb2.Unreachable)
 
 
 def test_a_dagger_of_a_host_that_was_booted_anew_is_launched_again_without_an_attempt() -> None:
-    ended = led(*UP, observation=replace(REACHED, host_gone=True, rebooted=True))
+    ended = lead(*UP, observation=replace(REACHED, host_gone=True, rebooted=True))
 
     assert (type(ended), ended.error.reason) == (events_pb2.Exited, "ENDED_WITH_DEPLOYMENT")
 
@@ -213,7 +213,7 @@ def test_the_agent_of_another_host_says_nothing_that_counts() -> None:
 
 
 def test_an_intent_names_the_host_of_a_launch_before_anybody_answers() -> None:
-    fleet = folded(*INTENT)
+    fleet = fold(*INTENT)
 
     assert fleet.host_of(fleet.daggers["d"]) == "there"
     assert [one.name for one in fleet.occupied_on("there")] == ["d"]
@@ -223,14 +223,14 @@ def test_an_intent_names_the_host_of_a_launch_before_anybody_answers() -> None:
 def test_a_host_that_registers_in_another_boot_has_lost_what_ran_before_and_is_there() -> None:
     again = events_pb2.HostRegistered(scheduler_id="t2", host="there", boot_id="c", agent=AGENT)
     same = events_pb2.HostRegistered(scheduler_id="t2", host="there", boot_id="b", agent=AGENT)
-    fleets = [folded(*UP, registered) for registered in (again, same)]
+    fleets = [fold(*UP, registered) for registered in (again, same)]
 
     assert [fleet.is_lost(fleet.daggers["d"]) for fleet in fleets] == [True, False]
     assert [fleet.standing("there").is_gone for fleet in fleets] == [False, False]
 
 
 def test_only_the_newest_leader_finds_a_host_silent() -> None:
-    def gone(leader: int) -> events_pb2.HostGone:
+    def lose(leader: int) -> events_pb2.HostGone:
         cause = events_pb2.HOST_GONE_CAUSE_SILENCE
         return events_pb2.HostGone(meta=META, host="there", epoch=0, cause=cause, leader_epoch=leader)
 
@@ -238,7 +238,7 @@ def test_only_the_newest_leader_finds_a_host_silent() -> None:
     refused = [
         (
             fleet := Fleet(),
-            [fleet.apply(record) for record in given(THERE, ELSEWHERE, another, gone(leader))],
+            [fleet.apply(record) for record in given(THERE, ELSEWHERE, another, lose(leader))],
         )[1][-1]
         for leader in (1, 2)
     ]

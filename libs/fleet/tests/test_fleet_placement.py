@@ -20,14 +20,16 @@ NEED = 1000 + DRIVER_OVERHEAD_MIB
 
 def dagger(name: str, host: str = "", **more: object) -> Dagger:
     spec = spec_pb2.DaggerSpec(cluster="c", driver_memory_mib=1000)
-    made = created(events_pb2.DaggerRequested(name=name, spec=spec), 1, START)
+    new_one = created(events_pb2.DaggerRequested(name=name, spec=spec), 1, START)
     if host:
-        made = made.but(driver=events_pb2.DriverHandle(host=host), host=host, phase=RUNNING, generation=1)
-    return made.but(**more)
+        new_one = new_one.but(
+            driver=events_pb2.DriverHandle(host=host), host=host, phase=RUNNING, generation=1
+        )
+    return new_one.but(**more)
 
 
-def chosen(*running: Dagger, of: Dagger | None = None, **rooms: int) -> str | Full:
-    """Where a new dagger goes, when these run and hosts have room for so many."""
+def choose(*running: Dagger, of: Dagger | None = None, **rooms: int) -> str | Full:
+    """Return where a new dagger goes, when these run and hosts have room for so many."""
     fleet, new = Fleet(), of or dagger("new")
     for one in running:
         fleet.daggers[one.name] = one
@@ -37,16 +39,16 @@ def chosen(*running: Dagger, of: Dagger | None = None, **rooms: int) -> str | Fu
 
 
 def test_the_host_with_the_most_memory_left_is_taken_and_of_equals_the_leaders() -> None:
-    assert chosen(own=2, other=2) == "own"
-    assert chosen(dagger("a", "own"), own=2, other=2) == "other"
-    assert chosen(dagger("a", "own"), dagger("b", "other"), own=2, other=2) == "own"
-    assert chosen(own=2, other=3) == "other"
+    assert choose(own=2, other=2) == "own"
+    assert choose(dagger("a", "own"), own=2, other=2) == "other"
+    assert choose(dagger("a", "own"), dagger("b", "other"), own=2, other=2) == "own"
+    assert choose(own=2, other=3) == "other"
 
 
 def test_a_host_without_room_is_passed_over_and_without_any_the_leaders_says_why() -> None:
-    full = chosen(dagger("a", "own"), dagger("b", "other"), own=1, other=1)
+    full = choose(dagger("a", "own"), dagger("b", "other"), own=1, other=1)
 
-    assert chosen(dagger("a", "own"), own=1, other=1) == "other"
+    assert choose(dagger("a", "own"), own=1, other=1) == "other"
     assert isinstance(full, Full)
     assert full.reason == "MAX_MEMORY"
 
@@ -54,16 +56,16 @@ def test_a_host_without_room_is_passed_over_and_without_any_the_leaders_says_why
 def test_a_dagger_runs_again_where_it_ran_if_there_is_room() -> None:
     ran = dagger("new", ran_on="other")
 
-    assert chosen(of=ran, own=3, other=1) == "other"
-    assert chosen(dagger("a", "other"), of=ran, own=3, other=1) == "own"
+    assert choose(of=ran, own=3, other=1) == "other"
+    assert choose(dagger("a", "other"), of=ran, own=3, other=1) == "own"
 
 
 def test_a_host_whose_agent_was_too_old_is_not_asked_again_at_once() -> None:
     error = events_pb2.DaggerError(reason=AGENT_TOO_OLD)
     refused = dagger("new", host="other", driver=None, last_error=error)
 
-    assert chosen(of=refused, own=1, other=9) == "own"
-    assert chosen(of=replace(refused, last_error=None), own=1, other=9) == "other"
+    assert choose(of=refused, own=1, other=9) == "own"
+    assert choose(of=replace(refused, last_error=None), own=1, other=9) == "other"
 
 
 def test_a_host_has_the_room_that_it_registered() -> None:

@@ -57,7 +57,7 @@ class World:
         return Drivers(self.state_of(host) / "runs", host=host, python=sys.executable)
 
     def state_of(self, host: str) -> Path:
-        """The state directory of a host's schedulers."""
+        """Return the state directory of a host's schedulers."""
         return self.state_dir if host == HOST else self.state_dir / "hosts" / host
 
     def scheduler(

@@ -22,7 +22,7 @@ from scheduler.leader.neighbours import NoSharedCheckpoints
 THERE = "there"
 
 
-def registered(host: str, scheduler_id: str, *, shared: bool = True) -> events_pb2.HostRegistered:
+def register(host: str, scheduler_id: str, *, shared: bool = True) -> events_pb2.HostRegistered:
     return events_pb2.HostRegistered(
         scheduler_id=scheduler_id, host=host, boot_id="b", agent=AGENT, shared_checkpoints=shared
     )
@@ -30,12 +30,12 @@ def registered(host: str, scheduler_id: str, *, shared: bool = True) -> events_p
 
 @asynccontextmanager
 async def agent(world: World, host: str = THERE, **how: object) -> AsyncIterator[str]:
-    """A scheduler that registers a host, and stands by unless nobody leads; its identity."""
+    """Run a scheduler that registers a host, and stands by unless nobody leads; gives its identity."""
     me = identity()
     how = {"patience": 600.0, "shared": True} | how
     shares = bool(how["shared"])
     async with world.serving(
-        registered=registered(host, me, shared=shares), host=host, scheduler_id=me, **how
+        registered=register(host, me, shared=shares), host=host, scheduler_id=me, **how
     ) as task:
         yield me
         if task.done():
@@ -44,7 +44,7 @@ async def agent(world: World, host: str = THERE, **how: object) -> AsyncIterator
 
 @asynccontextmanager
 async def two_hosts(world: World) -> AsyncIterator[Dagger]:
-    """A leader whose host takes no driver, and an agent; the dagger as it runs on the agent's host."""
+    """Run a leader whose host takes no driver, and an agent; gives the dagger on the agent's host."""
     async with agent(world, HOST, max_drivers=0):
         await world.ask()
         await world.until(lambda dagger: dagger.last_error is not None)  # somebody leads
@@ -105,26 +105,26 @@ async def test_a_second_host_without_a_shared_root_is_refused_by_the_settings_na
         ):
             async with asyncio.timeout(60):
                 await world.scheduler(host=THERE, patience=600.0).run(
-                    None, registered(THERE, "second", shared=False)
+                    None, register(THERE, "second", shared=False)
                 )
 
 
 # ---- What is heard -----------------------------------------------------------------------------------------
 
 
-class Clock:
+class SteppedClock:
     """A clock of a test."""
 
     def __init__(self) -> None:
         self.now = START
 
 
-def watch_of(clock: Clock) -> HostWatch:
+def watch_of(clock: SteppedClock) -> HostWatch:
     return HostWatch(lambda: clock.now)
 
 
 def pass_time(
-    watch: HostWatch, clock: Clock, time: timedelta, standing: Standing, *, hears: bool = True
+    watch: HostWatch, clock: SteppedClock, time: timedelta, standing: Standing, *, hears: bool = True
 ) -> None:
     for _ in range(int(time.total_seconds())):
         clock.now += timedelta(seconds=1)
@@ -138,7 +138,7 @@ def beat(epoch: int) -> telemetry_pb2.HostBeat:
 
 
 def test_an_agent_is_heard_in_its_newest_epoch_and_for_a_while() -> None:
-    clock = Clock()
+    clock = SteppedClock()
     watch, standing = watch_of(clock), Standing(epoch=3)
     watch.note_agent(beat(3))
 
@@ -148,7 +148,7 @@ def test_an_agent_is_heard_in_its_newest_epoch_and_for_a_while() -> None:
 
 
 def test_an_agent_that_has_just_registered_is_not_missed_and_not_heard() -> None:
-    clock = Clock()
+    clock = SteppedClock()
     watch = watch_of(clock)
     watch.note_agent(beat(3))
     pass_time(watch, clock, timedelta(seconds=1), Standing(epoch=9))
@@ -159,7 +159,7 @@ def test_an_agent_that_has_just_registered_is_not_missed_and_not_heard() -> None
 def test_a_silence_is_added_up_of_the_time_in_which_anybody_was_heard() -> None:
     silences = []
     for jump, hears in ((0, True), (3600, True), (0, False)):
-        clock = Clock()
+        clock = SteppedClock()
         watch = watch_of(clock)
         clock.now += timedelta(seconds=jump)
         pass_time(watch, clock, GONE_AFTER, Standing(epoch=1), hears=hears)
@@ -170,7 +170,7 @@ def test_a_silence_is_added_up_of_the_time_in_which_anybody_was_heard() -> None:
 
 
 def test_a_heartbeat_of_a_driver_is_a_sign_of_its_host() -> None:
-    clock = Clock()
+    clock = SteppedClock()
     watch = watch_of(clock)
     pass_time(watch, clock, timedelta(seconds=90), Standing(epoch=1))
     watch.note_driver(THERE)

@@ -1,4 +1,4 @@
-"""What says more than this version knows is found, however deep."""
+"""Finds what says more than this version knows, however deep."""
 
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
@@ -9,7 +9,7 @@ from scheduler.drivers.newer_fields import unknown_field
 NEWER = b"\xf8\xf0\x04\x01"
 
 
-def extended(message: Message) -> bytes:
+def extend(message: Message) -> bytes:
     return message.SerializeToString() + NEWER
 
 
@@ -20,8 +20,8 @@ def test_what_this_version_knows_is_no_newer_field() -> None:
 
 
 def test_a_newer_field_of_a_part_is_found_by_the_name_of_the_part() -> None:
-    sink = spec_pb2.Sink.FromString(extended(spec_pb2.Sink(name="s")))
+    sink = spec_pb2.Sink.FromString(extend(spec_pb2.Sink(name="s")))
     job = spec_pb2.JobSpec(dagger="d", spec=spec_pb2.DaggerSpec(sinks=[sink]))
 
     assert unknown_field(job) == "daggers.v1.Sink"
-    assert unknown_field(spec_pb2.JobSpec.FromString(extended(job))) == "daggers.v1.JobSpec"
+    assert unknown_field(spec_pb2.JobSpec.FromString(extend(job))) == "daggers.v1.JobSpec"

@@ -64,9 +64,9 @@ def _read(told: SchedulerSettings, *, local_checkpoints: bool) -> tuple[Schedule
 
 
 async def _serve(read: tuple[SchedulerSettings, Endpoint, bool], asked: asyncio.Event) -> None:
-    told, reached, local_checkpoints = read
+    settings, reached, local_checkpoints = read
     inherited = os.environ  # noqa: TID251 - the composition root hands it on
-    await serve(told, reached, inherited, asked, local_checkpoints=local_checkpoints)
+    await serve(settings, reached, inherited, asked, local_checkpoints=local_checkpoints)
 
 
 async def serve(

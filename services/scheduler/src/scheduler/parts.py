@@ -58,7 +58,7 @@ class Ground:
     drivers: Drivers
     lines: CommandLines
     local_checkpoints: bool = False
-    """Whether this host may be one of several that have no checkpoint root in common."""
+    """True when this host may be one of several that have no checkpoint root in common."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,13 +57,15 @@ def next_step(dagger: Dagger, *, observation: Observation, is_own: bool) -> Step
 def _answer(dagger: Dagger, *, is_own: bool) -> Submit | events_pb2.LaunchFailed:
     """Launch an intent of which no driver lives, or say that nothing came of it."""
     if dagger.desired != gateway_pb2.DESIRED_RUNNING:
-        return _failed(ABANDONED, "it was asked to stop before its driver was launched")
+        return _build_failure(ABANDONED, "it was asked to stop before its driver was launched")
     if is_own:
         return Submit()
-    return _failed(ENDED_WITH_DEPLOYMENT, "the scheduler of its host was started anew before it was launched")
+    return _build_failure(
+        ENDED_WITH_DEPLOYMENT, "the scheduler of its host was started anew before it was launched"
+    )
 
 
-def _failed(reason: str, detail: str) -> events_pb2.LaunchFailed:
+def _build_failure(reason: str, detail: str) -> events_pb2.LaunchFailed:
     error = events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason=reason, detail=detail, retryable=True
     )

@@ -26,7 +26,7 @@ class Policy:
     settle_starved: timedelta = timedelta(hours=1)
     """But not sooner than this after a driver ran out of memory: its state comes back, and grows again."""
     answer: timedelta = timedelta(seconds=60)
-    """The agent of another host has so long to say what became of an intent."""
+    """Time that the agent of another host has to say what became of an intent."""
     grace: timedelta = timedelta(seconds=60)
     """A drain that takes longer becomes a kill."""
     attempts: int = 10
@@ -85,13 +85,13 @@ class Observation:
     host_gone: bool = False
     """Whether the log says that the host of its launch was gone after it."""
     rebooted: bool = False
-    """Of a host that was gone: it was booted anew."""
+    """True of a host that was gone because it was booted anew."""
     agent: bool = False
-    """Of a launch on another host: its agent is heard, and carries out what the log says."""
+    """True of a launch on another host whose agent is heard, and carries out what the log says."""
     fences: bool = True
-    """Whether a launch on this host would fence the newest one, wherever that is: both have one lease."""
+    """True when a launch on this host would fence the newest one, wherever that is: both have one lease."""
     place: str = ""
-    """The host to launch on, where one may be wanted; empty: this one."""
+    """Host to launch on, where a launch may be wanted; empty: this one."""
     cutover: bool = False
     """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
     shadow: ShadowObservation | None = None

@@ -14,16 +14,16 @@ from fleet.fold.hosts import Standing
 from fleet.fold.quotas import Full, Room
 
 AGENT_TOO_OLD: Final = "AGENT_TOO_OLD"
-"""Why an agent does not launch what says more than its version knows."""
+"""Reason of an agent that does not launch what says more than its version knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A host that can launch."""
+    """Host that can launch."""
 
     host: str
     room: Room
-    """What it has for all its drivers."""
+    """Room that it has for all its drivers."""
 
 
 def room_of(standing: Standing, driver_memory_mib: int) -> Room:

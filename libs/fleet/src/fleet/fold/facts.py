@@ -99,7 +99,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         about=About.NEW,
         driver=Driver.NONE,
         changes=fact_changes.intended,
-        detail=fact_text.intended,
+        detail=fact_text.describe_intent,
     ),
     events_pb2.Launched: Row(
         phases={type_: type_ for type_ in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},

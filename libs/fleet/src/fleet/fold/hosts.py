@@ -12,7 +12,7 @@ from daggers.v1 import events_pb2
 from fleet.fold.answers import Code, Refusal, about, missing
 
 AGENT: Final = 1
-"""What this version's agent can do, as HostRegistered.agent says it."""
+"""Level of this version's agent, as HostRegistered.agent says it."""
 MAX_ENDPOINTS: Final = 3
 """Endpoints of each host: those of a leader, a standby, and a predecessor."""
 

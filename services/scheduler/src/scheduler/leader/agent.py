@@ -1,4 +1,4 @@
-"""The agent of this host: does what `fleet.decide.agent` decides while a scheduler elsewhere leads.
+"""Acts as the agent of this host: does what `fleet.decide.agent` decides while a scheduler elsewhere leads.
 
 A scheduler that leads looks after the drivers of its host itself. Whether it leads or not, it registers its
 host, and says that it is there.
@@ -66,7 +66,7 @@ class Agent:
 
     @property
     def is_newest(self) -> bool:
-        """Whether this process is the agent of its host, as far as the log is read."""
+        """True when this process is the agent of its host, as far as the log is read."""
         standing = self._fleet.standing(self._drivers.host)
         registered = standing.registered
         return registered is not None and registered.scheduler_id == self._id and not standing.is_gone

@@ -1,4 +1,4 @@
-"""Which hosts are heard on the heartbeats topic, by the time in which this process could hear.
+"""Adds up the silence of hosts on the heartbeats topic, in the time in which this process could hear.
 
 A process that stood still, whose clock jumped, or that Kafka does not answer hears nobody. So a pause counts
 as a few seconds, and nothing counts as silence of others while no scheduler at all is heard.
@@ -16,10 +16,10 @@ from fleet.fold.hosts import Standing
 
 BEAT_EVERY: Final = timedelta(seconds=5)
 HEARD_WITHIN: Final = timedelta(seconds=20)
-"""An agent whose beat is missing for so long is not counted on."""
+"""Time without a beat after which an agent is not counted on."""
 GONE_AFTER: Final = timedelta(seconds=120)
-"""A host that is silent for so long is gone, where leases are shared: twice the time after which a driver
-that cannot read its lease ends itself (runtime.state.lease).
+"""Silence after which a host is gone, where leases are shared: twice the time after which a driver that
+cannot read its lease ends itself (runtime.state.lease).
 """
 _TURN: Final = timedelta(seconds=5)
 """Longest pause between two looks of a process that gets its processor."""
@@ -36,9 +36,9 @@ class HostWatch:
         self._deaf = timedelta(0)
         self._silences: dict[str, timedelta] = {}
         self._agents: dict[str, tuple[int, timedelta]] = {}
-        """Of each host, the newest epoch that is heard or registered, and its silence since."""
-        self._heard: dict[str, int] = {}
-        """Of each host, the newest epoch whose beat was heard."""
+        """Newest epoch of each host that is heard or registered, and its silence since."""
+        self._beaten: dict[str, int] = {}
+        """Newest epoch of each host whose beat was heard."""
 
     def note_scheduler(self) -> None:
         """Take the beat of any leading scheduler as proof that this process hears."""
@@ -55,7 +55,7 @@ class HostWatch:
         epoch, _ = self._agents.get(beat.host, (-1, _NEVER))
         if beat.epoch >= epoch:
             self._agents[beat.host] = beat.epoch, timedelta(0)
-            self._heard[beat.host] = beat.epoch
+            self._beaten[beat.host] = beat.epoch
 
     def advance(self, hosts: Mapping[str, Standing]) -> None:
         """Let the time pass since the last call; `hosts` are those that the log knows."""
@@ -79,7 +79,7 @@ class HostWatch:
 
     def hears_agent(self, host: str, epoch: int) -> bool:
         """Tell whether the agent of a host is heard, in this epoch of the host or a later one."""
-        return self._heard.get(host, -1) >= epoch and not self.misses_agent(host)
+        return self._beaten.get(host, -1) >= epoch and not self.misses_agent(host)
 
     def misses_agent(self, host: str) -> bool:
         """Tell whether the newest agent of a host was silent for too long, since it was first known of."""

@@ -73,7 +73,7 @@ class Launcher:
         self._batches, self._egress = batches, egress
         self._secrets = secrets
         self._tried: dict[str, int] = {}
-        """The newest launch of each dagger that this process has begun, whatever came of it."""
+        """Newest launch of each dagger that this process has begun, whatever came of it."""
 
     async def launch(
         self, name: str, write: Write, still_leading: Callable[[], None], host: str = ""

@@ -17,11 +17,11 @@ _BEATS: Final = 2
 
 
 class NoSharedCheckpoints(Exception):  # noqa: N818 - reads as what is wrong
-    """Another host is there, and the two have no checkpoint root in common. One sentence."""
+    """Says that another host is there, and the two have no checkpoint root in common. One sentence."""
 
 
 class Neighbours:
-    """Other hosts as their beats show them to one scheduler. `local`: some may have no root in common."""
+    """Judges other hosts by their beats, for one scheduler. `local`: some may have no root in common."""
 
     def __init__(self, fleet: Fleet, *, host: str, scheduler_id: str, shared: bool, local: bool) -> None:
         self._fleet, self._host, self._id = fleet, host, scheduler_id

@@ -79,7 +79,7 @@ class Options:
     cutover: bool = False
     """Whether it replaces a driver by one that begins beside it, where an edit allows that."""
     local_checkpoints: bool = False
-    """Whether this host may be one of several that have no checkpoint root in common."""
+    """True when this host may be one of several that have no checkpoint root in common."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
