@@ -1,4 +1,4 @@
-"""Ten rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Nine rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -15,9 +15,8 @@ from daggers.v1 import events_pb2
 from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
-from fleet import Applied, Dagger, Refusal
+from fleet import Applied, Dagger
 from fleet.decide import shadowing
-from fleet.fold import hosts
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
@@ -120,16 +119,6 @@ def without_own_intents(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Launcher, "is_untried", is_untried)
 
 
-def without_leader_of_losses(patch: pytest.MonkeyPatch) -> None:
-    """Let the fold take the word of any scheduler that a host is silent."""
-
-    def refuse(fleet: Fleet, event: events_pb2.HostGone) -> Refusal | None:
-        is_known, leader = fleet.knows_host(event.host), event.leader_epoch
-        return hosts.refuse_loss(fleet.standings, event, is_known=is_known, leader=leader)
-
-    patch.setattr(Fleet, "refuse_loss", refuse)
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -149,6 +138,4 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "lost host": Rule(without_lost_hosts),
     "host epoch": Rule(without_host_epoch),
     "own intent": Rule(without_own_intents),
-    # A host has to be silent for two minutes, and who leads to be replaced just then.
-    "leader of losses": Rule(without_leader_of_losses, faulty_s=600),
 }
