@@ -63,6 +63,8 @@ class Agent:
         self._appended, self._ended = appended, ended
         self._registered: events_pb2.HostRegistered | None = None
         self._ignored: dict[str, tuple[int, int, int, type]] = {}
+        self._epoch = 0
+        """Host epoch of what is being done."""
 
     @property
     def is_newest(self) -> bool:
@@ -137,7 +139,9 @@ class Agent:
             dagger, leader = self._fleet.daggers[name], self._fleet.leader
             if leader is None or not dagger.occupied or self._fleet.host_of(dagger) != self._drivers.host:
                 return
-            epoch = self._fleet.standing(self._drivers.host).epoch
+            if not self.is_newest:
+                return
+            epoch = self._epoch = self._fleet.standing(self._drivers.host).epoch
             action = next_step(
                 dagger,
                 observation=self._observer.observe(dagger),
@@ -177,11 +181,12 @@ class Agent:
         )
 
     async def _report(self, dagger: Dagger, fact: Any) -> Step[Applied]:
-        """Append what only this host knows, under the newest epochs of leader and host, and read it back.
+        """Append what only this host knows, under the newest leader's epoch and that which this agent acts in,
+        and read it back. An agent that was replaced while it acted is ignored.
 
         Raises: LogUnavailable.
         """
-        leader, epoch = self._fleet.leader, self._fleet.standing(self._drivers.host).epoch
+        leader, epoch = self._fleet.leader, self._epoch
         fact.meta.epoch = leader.epoch if leader is not None else -1
         fact.meta.host_epoch = epoch
         fact.meta.name, fact.meta.generation = dagger.name, dagger.generation
