@@ -181,7 +181,7 @@ class Agent:
         )
 
     async def _report(self, dagger: Dagger, fact: Any) -> Step[Applied]:
-        """Append what only this host knows, under the newest leader's epoch and that which this agent acts in,
+        """Append what only this host knows, under the newest leader's epoch and the agent's own,
         and read it back. An agent that was replaced while it acted is ignored.
 
         Raises: LogUnavailable.
