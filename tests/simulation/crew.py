@@ -46,6 +46,12 @@ class Crew:
         """Whether schedulers keep a spare."""
         self.cutover = self.random.random() < 0.5
         """Whether schedulers make edits by a cutover."""
+        for host in self.hosts:
+            host.memory_mib = self.random.choice([16_000, 24_000, 32_000])
+        self.shared = self.random.random() < 0.6
+        """Whether all hosts have one checkpoint root."""
+        if self.random.random() < 0.2:
+            self.hosts[-1].agent = 0  # of before there were agents
         self.members: dict[str, Member] = {}
         """Every process there was, by name; of a scheduler, its identity."""
         self._spark = httpx.AsyncClient(transport=SimulatedSpark(world, self.hosts), trust_env=False)
@@ -69,7 +75,7 @@ class Crew:
                 self._begin("scheduler", host)
 
     def _begin(self, role: str, host: Host | None = None) -> None:
-        process = Process(f"{role}-{len(self.members)}", paused=host is not None and host.cut)
+        process = Process(f"{role}-{len(self.members)}", paused=host is not None and (host.cut or host.split))
         if self.world.chance(0.7, f"{role} killed"):
             process.dies_at = self.random.randrange(1, 900)
         member: Member
@@ -94,7 +100,15 @@ class Crew:
             return other is not None and other.host is host and not other.service.serves
 
         return services.scheduler(
-            self.world, process, host, self.sinks, state, dead, spare=self.spare, cutover=self.cutover
+            self.world,
+            process,
+            host,
+            self.sinks,
+            state,
+            dead,
+            spare=self.spare,
+            cutover=self.cutover,
+            shared=self.shared,
         )
 
     def _ended(self, monitor_id: str) -> bool:
@@ -113,22 +127,39 @@ class Crew:
         if not victim.process.paused and self.world.chance(0.2, f"{victim.role} paused"):
             victim.process.paused = True
             self.world.later(self.random.uniform(1, 40), self._resume, victim)
-        whole = len(self.hosts) > 1 and not any(host.cut for host in self.hosts)
+        whole = len(self.hosts) > 1 and not any(host.cut or host.split for host in self.hosts)
         if whole and self.world.chance(0.03, "host vanished"):
             away = self.random.choice(self.hosts)
-            away.cut, away.cut_at = True, self.loop.time()
-            for member in self.serving("scheduler", away):
-                member.process.paused = True
-            self.world.later(self.random.choice([10, 60, 200]), self._return, away)
+            away.cut = True
+            self._leave(away)
+        elif whole and self.world.chance(0.02, "host split"):
+            away = self.random.choice(self.hosts)
+            away.split = True
+            self._leave(away)
+        elif whole and self.world.chance(0.02, "host rebooted"):
+            self._reboot(self.random.choice(self.hosts))
+
+    def _leave(self, host: Host) -> None:
+        host.cut_at = self.loop.time()
+        for member in self.serving("scheduler", host):
+            member.process.paused = True
+        self.world.later(self.random.choice([10, 60, 200]), self._return, host)
+
+    def _reboot(self, host: Host) -> None:
+        """End all that runs on a host; a supervisor begins its schedulers anew in another boot."""
+        host.boots += 1
+        host.end()
+        for member in self.serving("scheduler", host):
+            member.process.alive = False
 
     def _return(self, host: Host) -> None:
-        if host.cut and not host.gone:
-            host.cut = False
+        if (host.cut or host.split) and not host.gone:
+            host.cut = host.split = False
             for member in self.serving("scheduler", host):
                 self._resume(member)
 
     def _resume(self, member: Member) -> None:
-        if member.process.paused and not (member.host and member.host.cut):
+        if member.process.paused and not (member.host and (member.host.cut or member.host.split)):
             self.loop.resume(member.process)
 
     def mend(self) -> None:

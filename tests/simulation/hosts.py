@@ -22,6 +22,7 @@ from daggerspec import exits
 from daggerspec.rundir import BOUNDARY, HANDED, PREDECESSOR_ENDED, REPLAYS, DriverIdentity
 from daggerspec.shadow import ShadowState
 from fleet.decide.observation import Presence
+from fleet.fold.hosts import AGENT
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
 from scheduler.drivers.exit_classification import exited
@@ -38,8 +39,16 @@ class Host:
 
     name: str
     cut: bool = False
+    split: bool = False
+    """Kafka is out of reach; leases and sinks are not, so its drivers write on."""
     cut_at: float = 0.0
-    """Since when, in seconds of the loop."""
+    """Since when it is cut or split, in seconds of the loop."""
+    memory_mib: int = 24_000
+    """Memory for drivers: the more, the more launches it gets."""
+    boots: int = 1
+    """Number of boots."""
+    agent: int = AGENT
+    """Level of its schedulers' agents, as they say it."""
     gone: bool = False
     """For good: nothing of it will ever run again."""
     drivers: dict[tuple[str, int], SimulatedDriver] = field(default_factory=dict)
@@ -54,6 +63,11 @@ class Host:
     """What launches were told of a cutover, by directory and file."""
     started: int = 0
     """How many processes were started."""
+
+    @property
+    def boot_id(self) -> str:
+        """Tells one boot from another."""
+        return f"boot-{self.boots}"
 
     def end(self) -> None:
         """Nothing that runs here goes on."""
@@ -266,7 +280,7 @@ class SimulatedDriver:
         if not self.alive:
             return
         world.later(BEAT_S, self._beat)
-        if not self.writes or self.host.cut or world.loop.time() < self._silent_until:
+        if not self.writes or self.host.cut or self.host.split or world.loop.time() < self._silent_until:
             return
         if world.chance(0.03, "heartbeat lost"):
             return
@@ -355,7 +369,7 @@ class SimulatedDrivers:
     ) -> events_pb2.DriverHandle:
         """As Drivers'. Raises: OSError; Violation when nobody, or somebody else, intended it."""
         key = job.dagger, job.generation
-        self._world.control_witness.launches(*key, self._source)
+        self._world.control_witness.launches(*key, self._source, self.host)
         if self._world.chance(0.02, "launch failed"):
             raise OSError(12, "Cannot allocate memory")
         if key in self._host.drivers:
@@ -384,7 +398,7 @@ class SimulatedDrivers:
     def assign(self, spare: DriverIdentity, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
         """As Drivers'. Raises: as `start`."""
         key = job.dagger, job.generation
-        self._world.control_witness.launches(*key, self._source)
+        self._world.control_witness.launches(*key, self._source, self.host)
         if not self.ready(spare):
             return None
         if key in self._host.drivers:
@@ -465,7 +479,7 @@ class SimulatedDrivers:
             dagger=job.dagger,
             generation=job.generation,
             run_dir=run_dir,
-            boot_id="boot",
+            boot_id=self._host.boot_id,
             pid=pid,
             start_ticks=pid,
         )

@@ -204,12 +204,22 @@ class People:
         for dagger in fleet.daggers.values():
             host, driver = self._crew.driver(dagger.name, dagger.generation)
             remote = host is not None and fleet.leader is not None and fleet.leader.host != host.name
-            if driver is not None and host is not None and remote and not host.cut and not self._world.faulty:
+            old = host is not None and not host.agent  # else its agent looks after it, whoever leads
+            if (
+                driver is not None
+                and host is not None
+                and remote
+                and old
+                and not host.cut
+                and not self._world.faulty
+            ):
                 asked = dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.current
                 if not asked or dagger.phase == gateway_pb2.UNREACHABLE:
                     driver.end(None)
             if dagger.phase != gateway_pb2.UNREACHABLE or dagger.confirmed_dead:
                 continue
+            if self._crew.shared and host is not None and host.agent:
+                continue  # whoever leads finds out
             away = host is not None and host.cut and self._crew.loop.time() - host.cut_at > AWAY_S
             if host is not None and (away or host.gone) and self._whole_hosts:
                 self._vouch(host.name)

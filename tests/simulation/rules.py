@@ -1,4 +1,4 @@
-"""Seven rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Nine rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -66,13 +66,15 @@ def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
     """An intent that nobody answered is submitted by whoever finds it, under its own generation."""
     launch = Launcher.launch
 
-    async def submit(launcher: Launcher, name: str, write: Write, still_leading: Callable[[], None]) -> None:
+    async def submit(
+        launcher: Launcher, name: str, write: Write, still_leading: Callable[[], None], host: str = ""
+    ) -> None:
         await launcher._follower.catch_up()
         dagger: Any = launcher._fleet.daggers[name]
         if not dagger.unanswered:
-            await launch(launcher, name, write, still_leading)
+            await launch(launcher, name, write, still_leading, host)
             return
-        prepared, command, environment = launcher._prepare(dagger)
+        prepared, command, environment = launcher._prepare(dagger, dagger.generation)
         handle = launcher._drivers.start(prepared, command, environment)
         await write(dagger, events_pb2.Launched(driver=handle))
 
@@ -102,6 +104,21 @@ def without_lost_hosts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Fleet, "is_lost", lambda *_: False)
 
 
+def without_host_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Let the fold take facts of whoever is, was, or thinks it is the agent of a host."""
+    patch.setattr(Fleet, "_replaced", lambda *_: "")
+
+
+def without_own_intents(patch: pytest.MonkeyPatch) -> None:
+    """Let an agent launch any intent that names its host and that nobody has answered."""
+
+    def is_untried(launcher: Launcher, dagger: Dagger, *, since: int) -> bool:
+        del since
+        return dagger.unanswered and dagger.host == launcher._drivers.host
+
+    patch.setattr(Launcher, "is_untried", is_untried)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -119,4 +136,6 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "inherited intent": Rule(with_inherited_intents),
     "proof of death": Rule(without_proof_of_death),
     "lost host": Rule(without_lost_hosts),
+    "host epoch": Rule(without_host_epoch),
+    "own intent": Rule(without_own_intents),
 }

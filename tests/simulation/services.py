@@ -38,6 +38,7 @@ from scheduler.leader.scheduler import Options, Scheduler
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.5
+ROOT: Final = "/simulated/checkpoints"
 POLICY: Final = Policy(
     limits=replace(SHOWN, start=timedelta(seconds=30), silence=timedelta(seconds=20)),
     hold=timedelta(seconds=5),
@@ -88,9 +89,10 @@ def scheduler(
     *,
     spare: bool,
     cutover: bool,
+    shared: bool,
 ) -> Coroutine[Any, Any, None]:
-    """A scheduler that runs on a host, with or without a spare, and cutovers; `dead` proves the death of
-    another by its identity.
+    """Run a scheduler on a host, with or without a spare, cutovers, and a checkpoint root of all hosts;
+    `dead` proves the death of another by its identity.
     """
     source, alive = f"/scheduler/{process.name}", partial(getattr, process, "alive")
 
@@ -106,23 +108,34 @@ def scheduler(
         command=lambda *_: ([], {}),
         platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
         state_dir=state,
+        checkpoint_root=ROOT if shared else "",
         set_aside_ends=ends,
         policy=POLICY,
         options=Options(
             scheduler_id=process.name,
             max_drivers=9,
+            memory_mib=host.memory_mib,
             spare=spare,
             cutover=cutover,
+            local_checkpoints=True,
             tick=timedelta(seconds=1),
             sweep=timedelta(seconds=10),
         ),
         clock=world.now,
         dead=dead,
+        reaches_root=lambda: not world.chance(0.05, "checkpoint root away"),
     )
     address = f"{process.name}:50061"
     return scheduler.run(
         events_pb2.HostServing(scheduler_id=process.name, host=host.name, address=address),
-        events_pb2.HostRegistered(scheduler_id=process.name, host=host.name),
+        events_pb2.HostRegistered(
+            scheduler_id=process.name,
+            host=host.name,
+            boot_id=host.boot_id,
+            memory_mib=host.memory_mib,
+            agent=host.agent,
+            shared_checkpoints=shared,
+        ),
     )
 
 

@@ -68,6 +68,10 @@ def test_a_life_that_went_wrong_once_comes_right(seed: int) -> None:
     assert live(seed).total() > 0
 
 
+def test_an_agent_that_is_replaced_while_it_launches_reports_nothing_for_the_next_one() -> None:
+    assert live(1076, faulty_s=400).total() > 0
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_ten_thousand_lives_of_every_fault_without_a_violation(capsys: pytest.CaptureFixture[str]) -> None:

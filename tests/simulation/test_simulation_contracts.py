@@ -76,7 +76,7 @@ class TestSimulatedDrivers(DriversContract):
 
     def start(self, drivers: SimulatedDrivers, generation: int) -> Handle:
         # Somebody has to have intended it.
-        drivers._world.control_witness.intents[generation] = (NAME, "/scheduler/one")
+        drivers._world.control_witness.intents[generation] = (NAME, "/scheduler/one", "")
         return drivers.start(spec_pb2.JobSpec(dagger=NAME, generation=generation), [], {})
 
     def spare(self, drivers: SimulatedDrivers) -> DriverIdentity:
@@ -84,7 +84,7 @@ class TestSimulatedDrivers(DriversContract):
         return drivers.start_spare(spec_pb2.JobSpec(dagger="_spare", run_dir=run_dir), [], {})
 
     def job(self, drivers: SimulatedDrivers, generation: int) -> spec_pb2.JobSpec:
-        drivers._world.control_witness.intents[generation] = (NAME, "/scheduler/one")
+        drivers._world.control_witness.intents[generation] = (NAME, "/scheduler/one", "")
         return spec_pb2.JobSpec(dagger=NAME, generation=generation)
 
     def shadow(self, drivers: SimulatedDrivers, job: spec_pb2.JobSpec) -> Handle:

@@ -26,8 +26,12 @@ class ControlWitness:
 
     def __init__(self) -> None:
         self.fleet = Fleet()
-        self.intents: dict[int, tuple[str, str]] = {}
-        """Of every launch the fold accepted: its dagger and who intended it, by generation."""
+        self.intents: dict[int, tuple[str, str, str]] = {}
+        """Of every launch the fold accepted: its dagger, who intended it, and the host; by generation."""
+        self._agents: dict[str, list[tuple[int, str]]] = {}
+        """The registrations of each host, the newest last: sequence, and whose."""
+        self._launched: dict[int, str] = {}
+        """Who starts each launch."""
         self.attempts: dict[int, tuple[str, str]] = {}
         """The same of every attempt of a replay, by number."""
         self.skipped: dict[str, tuple[int, int]] = {}
@@ -58,6 +62,10 @@ class ControlWitness:
             raise Violation(f"{record.type} at {record.sequence} counts again, as it did at {first}")
         self._effective[record.id] = record.sequence
         self._registered(record, message)
+        if isinstance(message, events_pb2.HostRegistered):
+            self._agents.setdefault(message.host, []).append((record.sequence, record.source))
+        if isinstance(message, events_pb2.HostGone):
+            self._check_loss(record, message)
         if isinstance(message, events_pb2.QuarantineReplayRequested) and message.HasField("outage"):
             self._outstanding(record, message)
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
@@ -67,7 +75,25 @@ class ControlWitness:
             raise Violation(
                 f"{record.type} at {record.sequence} of the stale epoch {epoch} changed {record.subject}"
             )
+        if message.meta.host_epoch and before is not None:
+            self._of_newest_agent(record, message, before)
         self._fact(record, message, before)
+
+    def _of_newest_agent(self, record: Record, message: Any, before: Dagger) -> None:
+        """Check that a fact of an agent is the newest agent's of the launch's host. Raises: Violation."""
+        host = before.driver.host if before.driver is not None else before.host
+        newest = self._agents.get(host, [(0, "")])[-1]
+        if newest != (message.meta.host_epoch, record.source):
+            raise Violation(
+                f"{record.type} at {record.sequence} of {record.source}, epoch {message.meta.host_epoch},"
+                f" changed {record.subject} on {host}, whose agent is {newest}"
+            )
+
+    def _check_loss(self, record: Record, message: events_pb2.HostGone) -> None:
+        """Check that nobody but the newest leader finds a host silent. Raises: Violation."""
+        if message.cause == events_pb2.HOST_GONE_CAUSE_SILENCE and message.leader_epoch != self._epoch:
+            epoch = message.leader_epoch
+            raise Violation(f"{message.host} is gone at {record.sequence} by the stale epoch {epoch}")
 
     def _registered(self, record: Record, message: Any) -> None:
         """Versions are counted once for each name, and what something names stays."""
@@ -104,7 +130,8 @@ class ControlWitness:
             self.attempts[record.sequence] = record.subject, record.source
         about = FACTS[type(message)].about
         if about in (About.NEW, About.BESIDE):
-            self.intents[record.sequence] = record.subject, record.source
+            host = message.host if isinstance(message, events_pb2.LaunchIntended) else ""
+            self.intents[record.sequence] = record.subject, record.source, host
         elif about is About.NONE or before is None:
             return
         elif message.meta.generation != _spoken_of(before, about):
@@ -113,15 +140,22 @@ class ControlWitness:
                 f" changed {record.subject}"
             )
 
-    def launches(self, name: str, generation: int, source: str) -> None:
-        """Somebody starts a driver. Raises: Violation."""
-        intended = self.intents.get(generation)
-        if intended is None or intended[0] != name:
+    def launches(self, name: str, generation: int, source: str, host: str) -> None:
+        """Check who starts a driver on a host: who intended it, or who was the agent of the host that the
+        intent names. Raises: Violation.
+        """
+        subject, intender, named = self.intents.get(generation, ("", "", ""))
+        if subject != name:
             raise Violation(f"{source} starts generation {generation} of {name}, which no fold accepted")
-        if intended[1] != source:
+        then = [who for epoch, who in self._agents.get(named, []) if epoch < generation]
+        agent = then[-1] if then else ""
+        if named not in ("", host) or source not in (intender, agent):
             raise Violation(
-                f"{source} starts generation {generation} of {name}, which {intended[1]} intended"
+                f"{source} on {host} starts generation {generation} of {name}, which {intender} intended for"
+                f" {agent} on {named}"
             )
+        if self._launched.setdefault(generation, source) != source:
+            raise Violation(f"{source} starts generation {generation} of {name} a second time")
 
     def replays(self, name: str, number: int, source: str) -> None:
         """Somebody starts an attempt of a replay. Raises: Violation."""

@@ -53,8 +53,12 @@ class World:
             raise answer
         return answer
 
-    def drivers(self) -> Drivers:
-        return Drivers(self.state_dir / "runs", host=HOST, python=sys.executable)
+    def drivers(self, host: str = HOST) -> Drivers:
+        return Drivers(self.state_of(host) / "runs", host=host, python=sys.executable)
+
+    def state_of(self, host: str) -> Path:
+        """Return the state directory of a host's schedulers."""
+        return self.state_dir if host == HOST else self.state_dir / "hosts" / host
 
     def scheduler(
         self,
@@ -66,18 +70,27 @@ class World:
         secrets: SecretRule = SecretRule(),  # noqa: B008 - a constant
         spare: bool = False,
         cutover: bool = False,
+        host: str = HOST,
+        shared: bool = False,
+        local: bool = False,
+        scheduler_id: str = "",
     ) -> Scheduler:
+        """`shared`: its checkpoint root is that of all hosts; `local`: others may have another one."""
+        state_dir = self.state_of(host)
+        state_dir.mkdir(parents=True, exist_ok=True)
         return Scheduler(
             self.control,
             self.beats,
-            self.drivers(),
+            self.drivers(host),
             command=command,
             platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
-            state_dir=self.state_dir,
+            state_dir=state_dir,
+            checkpoint_root=str(self.state_dir / "shared") if shared else "",
             set_aside_ends=self.set_aside_ends,
             policy=policy,
             options=Options(
-                scheduler_id=identity(),
+                scheduler_id=scheduler_id or identity(),
+                local_checkpoints=local,
                 max_drivers=max_drivers,
                 memory_mib=memory_mib,
                 leader_timeout=timedelta(seconds=patience),
@@ -164,12 +177,14 @@ class World:
 
     def end(self) -> None:
         """Kill every driver that is left, until none is."""
-        drivers, end = self.drivers(), time.monotonic() + DEADLINE_S
-        while left := drivers.living():
-            assert time.monotonic() < end, f"still there: {left}"
-            for driver in left:
-                drivers.kill(driver)
-            time.sleep(0.01)  # nothing tells the end of a process that is not our child
+        hosts = [HOST, *(path.name for path in (self.state_dir / "hosts").glob("*"))]
+        end = time.monotonic() + DEADLINE_S
+        for drivers in map(self.drivers, hosts):
+            while left := drivers.living():
+                assert time.monotonic() < end, f"still there: {left}"
+                for driver in left:
+                    drivers.kill(driver)
+                time.sleep(0.01)  # nothing tells the end of a process that is not our child
 
 
 RUNNING = 3

@@ -9,8 +9,10 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from chassis import processes, service
 from chassis.egress import proxies
@@ -29,8 +31,12 @@ from scheduler.drivers.runas import RunAs
 from scheduler.host.previews import Previews
 from scheduler.host.service import serving as serving_host
 from scheduler.leader.heartbeats import Heartbeats
+from scheduler.leader.neighbours import NoSharedCheckpoints
 from scheduler.parts import Ground, address, assemble, registration
 from scheduler.settings import SchedulerSettings
+
+LOCAL_CHECKPOINTS: Final = "--local-checkpoints"
+"""Allows hosts that have no checkpoint root in common."""
 
 
 class Missing(Exception):  # noqa: N818 - reads as what is wrong
@@ -39,11 +45,13 @@ class Missing(Exception):  # noqa: N818 - reads as what is wrong
 
 def main() -> int:
     """Run a scheduler until it is told to stop."""
-    away = (LogError, Missing)
-    return service.run("scheduler", SchedulerSettings, sys.argv[1:], read=_read, serve=_serve, away=away)
+    away = (LogError, Missing, NoSharedCheckpoints)
+    words = [word for word in sys.argv[1:] if word != LOCAL_CHECKPOINTS]
+    read = partial(_read, local_checkpoints=LOCAL_CHECKPOINTS in sys.argv[1:])
+    return service.run("scheduler", SchedulerSettings, words, read=read, serve=_serve, away=away)
 
 
-def _read(told: SchedulerSettings) -> tuple[SchedulerSettings, Endpoint]:
+def _read(told: SchedulerSettings, *, local_checkpoints: bool) -> tuple[SchedulerSettings, Endpoint, bool]:
     """Raises: OSError, ValueError when a file cannot be used."""
     own_directory(told, "state_dir")
     reached = endpoint(
@@ -52,18 +60,28 @@ def _read(told: SchedulerSettings) -> tuple[SchedulerSettings, Endpoint]:
         key=told.host_tls_key_file,
         tokens=told.host_token_file,
     )
-    return told, reached
+    return told, reached, local_checkpoints
 
 
-async def _serve(read: tuple[SchedulerSettings, Endpoint], asked: asyncio.Event) -> None:
-    await serve(*read, os.environ, asked)  # noqa: TID251 - the composition root hands it on
+async def _serve(read: tuple[SchedulerSettings, Endpoint, bool], asked: asyncio.Event) -> None:
+    settings, reached, local_checkpoints = read
+    inherited = os.environ  # noqa: TID251 - the composition root hands it on
+    await serve(settings, reached, inherited, asked, local_checkpoints=local_checkpoints)
 
 
 async def serve(
-    told: SchedulerSettings, reached: Endpoint, inherited: Mapping[str, str], asked: asyncio.Event
+    told: SchedulerSettings,
+    reached: Endpoint,
+    inherited: Mapping[str, str],
+    asked: asyncio.Event,
+    *,
+    local_checkpoints: bool = False,
 ) -> None:
-    """Serve until it is asked to stop. Raises: LogError, Missing, CannotBind, alone or in a group."""
-    ground = prepare(told, inherited)
+    """Serve until it is asked to stop.
+
+    Raises: LogError, Missing, NoSharedCheckpoints, CannotBind, alone or in a group.
+    """
+    ground = replace(prepare(told, inherited), local_checkpoints=local_checkpoints)
     kafka, metrics = told.kafka(), Metrics("scheduler")
     if not await await_topics(kafka, asked):
         return

@@ -20,6 +20,7 @@ from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
 from election import Beats
 from eventlog import Log
 from fleet.decide.observation import Policy
+from fleet.fold.hosts import AGENT
 from fleet.fold.quotas import Room
 from fleet.health.degradation import SHOWN
 from scheduler.drivers.command_lines import CommandLines
@@ -56,6 +57,8 @@ class Ground:
     """Absolute."""
     drivers: Drivers
     lines: CommandLines
+    local_checkpoints: bool = False
+    """True when this host may be one of several that have no checkpoint root in common."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +170,8 @@ def registration(ground: Ground, memory_mib: int) -> events_pb2.HostRegistered:
         cores=len(os.sched_getaffinity(0)),
         memory_mib=memory_mib,
         shared_checkpoints=bool(ground.settings.checkpoint_root),
+        agent=AGENT,
+        max_drivers=ground.settings.max_drivers or 0,
     )
 
 
@@ -182,6 +187,7 @@ def options(ground: Ground) -> Options:
         # where every team has a user of its own none ever takes it
         spare=settings.spare and not ground.drivers.runs_as_another(""),
         cutover=settings.cutover,
+        local_checkpoints=ground.local_checkpoints,
         batches=batches(),
         secrets=settings.secret_rule(),
         egress=settings.rules(),

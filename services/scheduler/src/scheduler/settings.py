@@ -46,7 +46,8 @@ class SchedulerSettings(
     checkpoint_root: str = ""
     """Where checkpoints go: a directory from / on, or a Hadoop URI such as hdfs://namenode:8020/daggers.
     Every host of drivers and executors must see it. Unset: `checkpoints/` of the state directory, for daggers
-    whose executors run on this host."""
+    whose executors run on this host; a second host is refused then, unless both are started with
+    --local-checkpoints."""
     spark_properties_file: Path | None = None
     """Spark properties for every driver, as spark-submit's --properties-file reads them: what a cluster asks
     for (queue, image, executors). What Daggers sets itself cannot be changed there."""

@@ -25,6 +25,8 @@ class Policy:
     """After this long in RUNNING the count of attempts starts again."""
     settle_starved: timedelta = timedelta(hours=1)
     """But not sooner than this after a driver ran out of memory: its state comes back, and grows again."""
+    answer: timedelta = timedelta(seconds=60)
+    """Time that the agent of another host has to say what became of an intent."""
     grace: timedelta = timedelta(seconds=60)
     """A drain that takes longer becomes a kill."""
     attempts: int = 10
@@ -82,6 +84,14 @@ class Observation:
     """Of a driver that is gone: how the deployment ended it, in one clause; empty where it did not."""
     host_gone: bool = False
     """Whether the log says that the host of its launch was gone after it."""
+    rebooted: bool = False
+    """True of a host that was gone because it was booted anew."""
+    agent: bool = False
+    """True of a launch on another host whose agent is heard, and carries out what the log says."""
+    fences: bool = True
+    """True when a launch on this host would fence the newest one, wherever that is: both have one lease."""
+    place: str = ""
+    """Host to launch on, where a launch may be wanted; empty: this one."""
     cutover: bool = False
     """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
     shadow: ShadowObservation | None = None

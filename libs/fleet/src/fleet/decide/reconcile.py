@@ -43,6 +43,9 @@ _WAITED_FOR: Final = frozenset({ROOT_MISSING, NO_EXECUTORS})
 class Launch:
     """Launch the newest version, by the launch protocol."""
 
+    host: str = ""
+    """Host whose agent launches it; empty: this one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drain:
@@ -82,22 +85,20 @@ def _of_drivers(
         if step is not None:
             return step
     if dagger.unanswered:
-        return _answer_intent(dagger, observation)
+        return _answer_intent(dagger, now, observation, policy)
     if dagger.driver is None and dagger.phase != UNREACHABLE:
         return _without_driver(dagger, now, observation, policy)
     if dagger.driver is None and (known := _found(observation)) is not None:
         return known
     if dagger.confirmed_dead:
         error = _error("HOST_LOST", "its host is gone, says on-call")
-        return _exited(dagger, events_pb2.Exited(error=error), observation)
+        return build_exited(dagger, events_pb2.Exited(error=error), observation)
     if observation.host_gone and observation.presence is Presence.REMOTE:
-        host = dagger.driver.host if dagger.driver is not None else dagger.host
-        error = _error("HOST_LOST", f"its host {host or '?'} is gone")
-        return _exited(dagger, events_pb2.Exited(error=error), observation)
+        return build_exited(dagger, events_pb2.Exited(error=_host_lost(dagger, observation)), observation)
     if observation.presence is Presence.GONE:
-        return _exited(dagger, observation.exit or events_pb2.Exited(), observation)
+        return build_exited(dagger, observation.exit or events_pb2.Exited(), observation)
     if observation.presence is Presence.REMOTE:
-        return _health(dagger, now, observation, policy)
+        return _elsewhere(dagger, now, observation, policy)
     if dagger.driver is not None and dagger.epoch != epoch:
         return events_pb2.Launched(driver=observation.driver or dagger.driver, adopted=True)
     return (
@@ -126,12 +127,40 @@ def _new_ui(dagger: Dagger, observation: Observation) -> Action | None:
     return launched
 
 
-def _answer_intent(dagger: Dagger, observation: Observation) -> Action:
+def _elsewhere(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
+    """Decide about a driver of another host: its agent carries out what the log says. Without an agent that
+    is heard, health is all there is to say.
+    """
+    if not observation.agent:
+        return _health(dagger, now, observation, policy)
+    if dagger.driver is None:
+        return None  # its agent says what became of it
+    return (
+        _new_ui(dagger, observation)
+        or _stop_elsewhere(dagger, now, policy)
+        or _health(dagger, now, observation, policy)
+        or _new_references(dagger, observation)
+    )
+
+
+def _host_lost(dagger: Dagger, observation: Observation) -> events_pb2.DaggerError:
+    host = (dagger.driver.host if dagger.driver is not None else dagger.host) or "?"
+    if observation.rebooted:
+        return _error(ENDED_WITH_DEPLOYMENT, f"its host {host} was booted anew")
+    return _error("HOST_LOST", f"its host {host} is gone")
+
+
+def _answer_intent(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
     """Somebody meant to launch and did not say what came of it. An inherited intent is never submitted."""
     if (known := _found(observation)) is not None:
         return known
+    if observation.presence is Presence.REMOTE and not observation.host_gone and dagger.host:
+        if now - dagger.phase_time < policy.answer:
+            return None  # the agent that it names says what becomes of it
+        if not observation.fences:
+            return events_pb2.Unreachable()
     if dagger.desired == gateway_pb2.DESIRED_RUNNING:
-        return Launch()  # a new intent fences whatever the old one may still become
+        return Launch(observation.place)  # a new intent fences whatever the old one may still become
     if observation.presence is Presence.REMOTE:
         return events_pb2.Unreachable()
     return events_pb2.LaunchFailed(
@@ -166,7 +195,7 @@ def _without_driver(dagger: Dagger, now: datetime, observation: Observation, pol
             return None
     full = observation.full
     if full is None:
-        return Launch()
+        return Launch(observation.place)
     if dagger.last_error is not None and dagger.last_error.reason == full.reason:
         return None  # said once; launched when there is room
     return events_pb2.LaunchFailed(error=full.error)
@@ -198,7 +227,7 @@ def _relaunch(attempt: int, not_before: datetime) -> events_pb2.RelaunchSchedule
     return scheduled
 
 
-def _exited(dagger: Dagger, left: events_pb2.Exited, observation: Observation) -> events_pb2.Exited:
+def build_exited(dagger: Dagger, left: events_pb2.Exited, observation: Observation) -> events_pb2.Exited:
     """The exit with its reason: asked for, the deployment's, killed for one of ours, or as it was left."""
     exited = events_pb2.Exited()
     exited.CopyFrom(left)
@@ -241,9 +270,22 @@ def _stop(dagger: Dagger, now: datetime, observation: Observation, policy: Polic
     return Drain()
 
 
+def _stop_elsewhere(dagger: Dagger, now: datetime, policy: Policy) -> events_pb2.StopIssued | None:
+    """Write how the agent of another host is to stop a driver, as `_stop` stops one of this host."""
+    wanted = dagger.desired == gateway_pb2.DESIRED_RUNNING
+    if dagger.phase != STOPPING and wanted and dagger.current:
+        return None
+    mode = events_pb2.STOP_MODE_DRAIN if wanted else dagger.stop_mode or events_pb2.STOP_MODE_DRAIN
+    if dagger.phase == STOPPING and now - dagger.phase_time >= policy.grace:
+        mode = events_pb2.STOP_MODE_NOW
+    is_issued = dagger.phase == STOPPING and dagger.stop_issued in (mode, events_pb2.STOP_MODE_NOW)
+    return None if is_issued else events_pb2.StopIssued(mode=mode)
+
+
 def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
-    remote = observation.presence is Presence.REMOTE
-    if Reason.START_TIMEOUT in dagger.reasons and observation.heartbeat is None and not remote:
+    here = observation.presence is not Presence.REMOTE
+    remote = not here and not observation.agent
+    if Reason.START_TIMEOUT in dagger.reasons and observation.heartbeat is None and here:
         return Kill()
     evidence, phase_age = _evidence(dagger, now, observation), now - dagger.phase_time
     reasons = degradation_reasons(dagger, evidence, phase_age=phase_age, remote=remote, limits=policy.limits)

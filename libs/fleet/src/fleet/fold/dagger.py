@@ -81,7 +81,7 @@ class Dagger:
     driver: events_pb2.DriverHandle | None = None
     """Where the driver runs; None when there is none, or none is known yet."""
     host: str = ""
-    """Where the driver of the newest launch runs, or ran; empty while nobody has said."""
+    """Where the newest launch is to run, runs, or ran; empty while nobody has said."""
     epoch: int = 0
     """Epoch of the scheduler that intended, launched or adopted the newest launch."""
     stop_mode: StopMode = events_pb2.STOP_MODE_UNSPECIFIED

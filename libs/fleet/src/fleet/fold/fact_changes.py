@@ -40,7 +40,7 @@ def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Ch
         return Ignored("its shadow is not proven dead")
     return {
         "observed_version": fact.version,
-        "host": "",
+        "host": fact.host,
         "epoch": fact.meta.epoch,
         "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
         "ran": False,

@@ -14,6 +14,12 @@ def where(fact: events_pb2.Launched | events_pb2.ShadowLaunched) -> str:
     return f"on {fact.driver.host or '?'}, pid {fact.driver.pid or '?'}{ui}"
 
 
+def describe_intent(fact: events_pb2.LaunchIntended) -> str:
+    """Return which version is launched, and on which host where the intent names one."""
+    host = f" on {fact.host}" if fact.host else ""
+    return f"version {fact.version} is being launched{host}"
+
+
 Failure: TypeAlias = (
     events_pb2.LaunchFailed
     | events_pb2.Exited

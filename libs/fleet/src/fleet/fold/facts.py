@@ -1,4 +1,4 @@
-"""What happens to a dagger: one row for each fact that the leading scheduler writes.
+"""What happens to a dagger: one row for each fact that the leading scheduler, or a host's agent, writes.
 
 A row says all there is to know of its fact: the fold, `evolve` and `words` derive from it. A test checks that
 each message of events.proto with a `FactMeta` has one. Pure, and nothing here raises for any fact.
@@ -99,7 +99,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         about=About.NEW,
         driver=Driver.NONE,
         changes=fact_changes.intended,
-        detail=lambda fact: f"version {fact.version} is being launched",
+        detail=fact_text.describe_intent,
     ),
     events_pb2.Launched: Row(
         phases={type_: type_ for type_ in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},

@@ -251,10 +251,10 @@ class Fleet:
         # Also when it is ignored: a repeat must not count later, where the first did not.
         if not self._is_first(record):
             return Applied(name, changed=False, refused=REPEAT)
-        stale = self._stale(fact)
+        dagger = self.daggers.get(name)
+        stale = self._stale(fact) or self._replaced(fact, dagger)
         if stale:
             return Applied(name, changed=False, refused=stale)
-        dagger = self.daggers.get(name)
         if dagger is None:
             return Applied(name, changed=False, refused="there is no such dagger")
         after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
@@ -282,6 +282,20 @@ class Fleet:
         epoch = self.leader.epoch if self.leader else -1
         return "" if fact.meta.epoch == epoch else f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
 
+    def _replaced(self, fact: Any, dagger: Dagger | None) -> str:
+        """Tell why an agent's fact is not that of its host's newest agent; empty when it is.
+
+        The leader's own facts name no host epoch: it is the newest leader's word whichever host it is of.
+        """
+        epoch = fact.meta.host_epoch
+        if not epoch or dagger is None:
+            return ""
+        host = self.host_of(dagger)
+        newest = self.standing(host).epoch
+        return (
+            "" if epoch == newest else f"it is of host epoch {epoch}, the newest of {host or '?'} is {newest}"
+        )
+
     def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
         if not self._is_first(record):
             return Applied(claim.scheduler_id, changed=False, refused=REPEAT)
@@ -306,7 +320,8 @@ class Fleet:
 
     def refuse_loss(self, event: events_pb2.HostGone) -> Refusal | None:
         """Why a host is not gone; None when it may be."""
-        return refuse_loss(self.standings, event, is_known=self.knows_host(event.host))
+        leader = self.leader.epoch if self.leader else -1
+        return refuse_loss(self.standings, event, is_known=self.knows_host(event.host), leader=leader)
 
     def _host_gone(self, record: Record, event: events_pb2.HostGone) -> Applied:
         def apply() -> int | Refusal:

@@ -11,6 +11,8 @@ from daggers.v1 import events_pb2
 
 from fleet.fold.answers import Code, Refusal, about, missing
 
+AGENT: Final = 1
+"""Level of this version's agent, as HostRegistered.agent says it."""
 MAX_ENDPOINTS: Final = 3
 """Endpoints of each host: those of a leader, a standby, and a predecessor."""
 
@@ -69,6 +71,11 @@ class Standing:
     """Newest loss, also of a host that has returned."""
 
     @property
+    def has_agent(self) -> bool:
+        """True when a scheduler there carries out what intents and stops of any leader name."""
+        return self.registered is not None and self.registered.agent >= AGENT and not self.is_gone
+
+    @property
     def is_gone(self) -> bool:
         """True when the host has not registered since its loss."""
         return self.loss is not None and self.loss.sequence > self.epoch
@@ -90,9 +97,27 @@ UNREGISTERED: Final = Standing()
 def record_registration(
     standings: Standings, event: events_pb2.HostRegistered, *, sequence: int, time: datetime
 ) -> None:
-    """Replace the registration of a host, which begins a new epoch and ends a loss."""
+    """Replace the registration of a host, which begins a new epoch and ends a loss.
+
+    Another boot id than before is a loss of its own: what was launched before this record is dead.
+    """
     before = standings.get(event.host, UNREGISTERED)
-    standings[event.host] = replace(before, epoch=sequence, registered=event, register_time=time)
+    loss = (
+        Loss(_build_reboot(before.epoch, event), sequence, time)
+        if _has_rebooted(before, event)
+        else before.loss
+    )
+    standings[event.host] = Standing(epoch=sequence, registered=event, register_time=time, loss=loss)
+
+
+def _has_rebooted(before: Standing, event: events_pb2.HostRegistered) -> bool:
+    boot_id = before.registered.boot_id if before.registered is not None else ""
+    return bool(boot_id and event.boot_id) and boot_id != event.boot_id
+
+
+def _build_reboot(epoch: int, event: events_pb2.HostRegistered) -> events_pb2.HostGone:
+    meta = events_pb2.RequestMeta(actor=event.scheduler_id)
+    return events_pb2.HostGone(meta=meta, host=event.host, epoch=epoch, cause=events_pb2.HOST_GONE_CAUSE_BOOT)
 
 
 def record_loss(standings: Standings, event: events_pb2.HostGone, *, sequence: int, time: datetime) -> None:
@@ -102,15 +127,24 @@ def record_loss(standings: Standings, event: events_pb2.HostGone, *, sequence: i
 
 
 def refuse_loss(
-    standings: Mapping[str, Standing], event: events_pb2.HostGone, *, is_known: bool
+    standings: Mapping[str, Standing], event: events_pb2.HostGone, *, is_known: bool, leader: int
 ) -> Refusal | None:
     """Refuse a loss of an unknown host, or of an epoch that is not its newest; return None to accept it.
 
     is_known: True when the host is in `Fleet.host_names`.
+    leader: newest epoch of the schedulers. A scheduler that has been replaced finds no host silent.
     """
     if not is_known:
         return missing("host", event.host)
     epoch = standings.get(event.host, UNREGISTERED).epoch
+    if event.leader_epoch and event.leader_epoch != leader:
+        metadata = {
+            **about("host", event.host),
+            "leader_epoch": str(event.leader_epoch),
+            "newest": str(leader),
+        }
+        text = f"another scheduler leads since (epoch {leader}, not {event.leader_epoch})"
+        return Refusal(Code.ABORTED, "LEADER_REPLACED", text, metadata)
     if event.epoch == epoch:
         return None
     metadata = {**about("host", event.host), "epoch": str(event.epoch), "newest_epoch": str(epoch)}

@@ -215,6 +215,11 @@ def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = 
     return None
 
 
+def mib_left(running: Sequence[Dagger], room: Room) -> int | None:
+    """Return MiB that a host has beside the drivers that run there; None: nobody counts."""
+    return None if room.memory_mib is None else room.memory_mib - _memory(running, room)
+
+
 def room_left(running: Sequence[Dagger], room: Room) -> int | None:
     """How many drivers of the usual size a host takes beside those that run; None: nobody counts."""
     bounds = []

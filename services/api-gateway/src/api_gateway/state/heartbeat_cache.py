@@ -71,6 +71,9 @@ class HeartbeatCache:
             if dagger is not None and record.message.generation > dagger.create_sequence:
                 self._store_watch(dagger, watch.hear(self._find_watch(dagger, time), record.message, time))
 
+        elif isinstance(record.message, telemetry_pb2.HostBeat):
+            self._hear_host(record.message.host, time)
+
         elif isinstance(record.message, telemetry_pb2.SchedulerBeat):
             claim = self._fold.fleet.claims.get(record.message.epoch)
             self._note_host(claim.host if claim is not None else "", time)
@@ -80,7 +83,7 @@ class HeartbeatCache:
                 self._leader = time, record.message
 
     def host_heard(self, host: str) -> datetime | None:
-        """Return when a driver of a host, or the leader there, was heard last; None: not lately."""
+        """Return when a driver of a host, its agent or the leader there was heard last; None: not lately."""
         return self._hosts.get(host)
 
     def _note_host(self, host: str, time: datetime) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from daggerspec import checkpointroot, rundir
+from daggerspec import anew, checkpointroot, rundir
 from fleet import Dagger, Fleet
 from fleet.fold.phases import DELETED
 
@@ -26,6 +26,14 @@ def directory(checkpoints: str) -> Path | None:
     """The directory of this host that a root names; None for one on another file system."""
     local = checkpointroot.directory(checkpoints)
     return None if local is None else Path(local)
+
+
+def is_there(checkpoints: str) -> bool:
+    """Tell whether a root of checkpoints can be read from this host, and is the one that it should be; may
+    block. True of a root on another file system: drivers alone can read that, and take their lease there.
+    """
+    root = directory(checkpoints)
+    return root is None or (root / anew.MARKER).is_file()
 
 
 def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime) -> list[Path]:

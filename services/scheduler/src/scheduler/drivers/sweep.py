@@ -54,8 +54,7 @@ class Sweeper:
     ) -> None:
         self._clock = clock
         self._checkpoints = retention.directory(checkpoints)
-        self.retention_due = True
-        """Whether launches may have left something to remove."""
+        self._is_due = True
         self._looked = clock()
         self._follower = follower
         self._fleet = fleet
@@ -75,19 +74,27 @@ class Sweeper:
                     self._election.ensure_leading()
                     self._drivers.kill(driver)
                     await self._follower.append(self._killed(driver))
-        now = self._clock()
-        if self.retention_due or now - self._looked >= _LOOK:
-            self.retention_due, self._looked = False, now
+        await self._remove_leftovers()
+        text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
+        await to_its_end(partial(replace_text, self._seen, text, durable=True))
+
+    def note_end(self) -> None:
+        """Take note that a launch has ended, which may leave something to remove."""
+        self._is_due = True
+
+    async def _remove_leftovers(self) -> None:
+        fleet, now = self._fleet, self._clock()
+        if self._is_due or now - self._looked >= _LOOK:
+            self._is_due, self._looked = False, now
             await to_its_end(
                 lambda: retention.remove(
                     retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now)
                 )
             )
-        text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
-        await to_its_end(partial(replace_text, self._seen, text, durable=True))
 
-    def end_orphans(self) -> None:
-        """As a standby: kill the orphans of this host, which a leader on another host cannot reach.
+    async def look(self) -> None:
+        """As a standby: kill the orphans of this host and remove leftovers, which a leader on another host
+        cannot reach.
 
         An orphan stays one, however much of the log is not read yet, so this needs no leadership.
         """
@@ -98,6 +105,7 @@ class Sweeper:
             if is_orphan(fleet, driver):
                 with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
                     self._drivers.kill(driver)
+        await self._remove_leftovers()
 
     def _killed(self, driver: DriverIdentity) -> Draft:
         fact = events_pb2.OrphanKilled(driver=as_handle(driver, self._drivers.host))

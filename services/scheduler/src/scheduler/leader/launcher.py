@@ -4,6 +4,9 @@
 applied, and nobody else leads now. (4) Start the driver, or give the launch to the spare. (5) Append
 Launched.
 
+Where the intent names another host, (4) and (5) are its agent's, which folds to the end before it starts a
+driver: `submit` (ADR 215).
+
 A crash after (2) leaves an intent that nobody answered. Whoever leads next never submits it: a paused
 scheduler might be about to. It adopts the driver of that generation if one lives, or intends anew, which
 fences the old intent.
@@ -23,10 +26,12 @@ from daggerspec.catalogue import UnresolvedName
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
+from fleet.decide.placement import AGENT_TOO_OLD
 from fleet.fold.phases import DELETED
 from fleet.fold.resolve import job
 from scheduler.drivers import retention
 from scheduler.drivers.command import Command
+from scheduler.drivers.newer_fields import unknown_field
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
@@ -67,9 +72,17 @@ class Launcher:
         self._driver_memory_mib = driver_memory_mib
         self._batches, self._egress = batches, egress
         self._secrets = secrets
+        self._tried: dict[str, int] = {}
+        """Newest launch of each dagger that this process has begun, whatever came of it."""
 
-    async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
-        """Launch the newest version of a dagger; `still_leading` raises LeadershipLost if another leads."""
+    async def launch(
+        self, name: str, write: Write, still_leading: Callable[[], None], host: str = ""
+    ) -> None:
+        """Launch the newest version of a dagger on a host; empty: on this one.
+
+        `still_leading` raises LeadershipLost if another leads.
+        """
+        here = self._drivers.host
         await self._follower.catch_up()
         dagger = self._fleet.daggers[name]
         try:
@@ -79,13 +92,46 @@ class Launcher:
             await write(dagger, gave_up(error=_user_error(error)))
             return
         self._secrets.tell(self._fleet, dagger)
-        intent = events_pb2.LaunchIntended(version=dagger.version)
+        intent = events_pb2.LaunchIntended(version=dagger.version, host=host or here)
         intended = self._read_back(name, await write(dagger, intent), still_leading)
         if intended is None:
             return
         if intended.desired != gateway_pb2.DESIRED_RUNNING:
             return  # asked to stop in between: the intent is answered as abandoned, see decide.reconcile
-        begun = await self._begin(intended, intended.generation)
+        if intended.host != here:
+            return  # its agent does the rest
+        await self._answer(intended, write)
+
+    def is_untried(self, dagger: Dagger, *, since: int) -> bool:
+        """Tell whether the newest launch of a dagger is this host's agent's to begin: a leader elsewhere
+        intended it after the sequence `since`, and this process has not tried it.
+        """
+        claim = self._fleet.claims.get(dagger.epoch)
+        return (
+            dagger.unanswered
+            and dagger.host == self._drivers.host
+            and dagger.generation > since
+            and self._tried.get(dagger.name, 0) < dagger.generation
+            and claim is not None
+            and claim.host != self._drivers.host
+        )
+
+    async def submit(self, name: str, write: Write) -> None:
+        """Launch here what a leader elsewhere intended, unless something newer has come meanwhile."""
+        intended = self._fleet.daggers[name]
+        await self._follower.catch_up()
+        newest = self._fleet.daggers[name]
+        if not newest.unanswered or newest.generation != intended.generation:
+            return
+        if newest.desired != gateway_pb2.DESIRED_RUNNING:
+            return
+        self._secrets.tell(self._fleet, newest)
+        await self._answer(newest, write, is_elsewhere=True)
+
+    async def _answer(self, intended: Dagger, write: Write, *, is_elsewhere: bool = False) -> None:
+        """Begin a launch that stands in the log, and say what came of it. `is_elsewhere`: its leader is."""
+        self._tried[intended.name] = intended.generation
+        begun = await self._begin(intended, intended.generation, is_elsewhere=is_elsewhere)
         if isinstance(begun, events_pb2.DaggerError):
             await write(intended, events_pb2.LaunchFailed(error=begun))
         else:
@@ -110,14 +156,16 @@ class Launcher:
             await write(intended, events_pb2.ShadowLaunched(driver=begun))
 
     async def _begin(
-        self, intended: Dagger, generation: int, *, beside: int = 0
+        self, intended: Dagger, generation: int, *, beside: int = 0, is_elsewhere: bool = False
     ) -> events_pb2.DriverHandle | events_pb2.DaggerError:
         """Start what was intended, or give it to the spare; or why that cannot be.
 
-        `beside`: the driver that it is a shadow of.
+        `beside`: the driver that it is a shadow of. `is_elsewhere`: a leader elsewhere intended it.
         """
         try:
             prepared, command, environment = self._prepare(intended, generation)
+            if is_elsewhere and (newer := unknown_field(prepared)):
+                return _too_old(self._drivers.host, newer)
             if beside:
                 self._secrets.tell(self._fleet, intended)
                 prepared.shadow.beside = beside
@@ -173,6 +221,15 @@ class Launcher:
         if cluster is None:
             raise UnresolvedName("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")
         return cluster.value.spark_master
+
+
+def _too_old(host: str, field: str) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL,
+        reason=AGENT_TOO_OLD,
+        detail=f"the scheduler of host {host} is older than its {field}: upgrade it",
+        retryable=True,
+    )
 
 
 def _user_error(error: UnresolvedName) -> events_pb2.DaggerError:

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from daggers.v1 import gateway_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Observation, Presence, ShadowObservation
+from fleet.decide.placement import Candidate, choose_host, room_of
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
+from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.occupancy import Occupancy, for_driver
 
 _UNKNOWN: Final = 1_000
@@ -35,10 +37,13 @@ class Observer:
         *,
         cutover: bool,
         overload: Callable[[], str],
+        watch: HostWatch,
+        shared: bool,
     ) -> None:
         """`cutover`: whether a driver may be replaced by one that begins beside it. `overload` says in one
-        clause that this host has too much to do.
+        clause that this host has too much to do. `shared`: whether all hosts have one checkpoint root.
         """
+        self._watch, self._shared = watch, shared
         self._overload = overload
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
         self._room, self._taken, self._cutover = room, taken, cutover
@@ -91,9 +96,11 @@ class Observer:
                 self._processes.watch(dagger.name, driver.pid)
         elif dagger.has_unknown_driver:
             alive = self._drivers.find(dagger.name, dagger.generation)
-            claim = self._fleet.claims.get(dagger.epoch)
-            if claim is not None and claim.host == self._drivers.host:
+            if self._fleet.host_of(dagger) == self._drivers.host:
                 presence = Presence.GONE if alive is None else Presence.ALIVE
+        place, full = self._place(dagger)
+        standing = self._fleet.standing(self._fleet.host_of(dagger))
+        registered = standing.registered
         return Observation(
             presence=presence,
             quiet_since=heard_at,
@@ -102,8 +109,13 @@ class Observer:
             exit=left,
             overload=overload,
             deployment=deployment,
-            full=self._full(dagger),
+            full=full,
+            place=place,
             host_gone=self._fleet.is_lost(dagger),
+            rebooted=standing.loss is not None
+            and standing.loss.event.cause == events_pb2.HOST_GONE_CAUSE_BOOT,
+            agent=presence is Presence.REMOTE and self._hears(self._fleet.host_of(dagger)),
+            fences=registered is None or (self._shared and registered.shared_checkpoints),
             cutover=self._may_cut_over(dagger),
             shadow=self._shadow(dagger),
         )
@@ -129,11 +141,44 @@ class Observer:
             return False
         return self._lacks_room(dagger) is None
 
-    def _full(self, dagger: Dagger) -> Full | None:
-        """Why no driver of it may be launched; None when one may. Worked out where one may be wanted."""
-        if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
-            return None
-        return self._lacks_room(dagger)
+    def _hears(self, host: str) -> bool:
+        """Tell whether the agent of a host is heard, and launches what a leader elsewhere intends."""
+        standing = self._fleet.standing(host)
+        return standing.has_agent and self._watch.hears_agent(host, standing.epoch)
+
+    def _place(self, dagger: Dagger) -> tuple[str, Full | None]:
+        """Choose the host of the next launch, or tell why none can be made; the host is empty for this one.
+
+        Worked out where a launch may be wanted.
+        """
+        if (dagger.occupied and not dagger.unanswered) or dagger.desired != gateway_pb2.DESIRED_RUNNING:
+            return "", None
+        chosen = choose_host(self._fleet, dagger, self._candidates(dagger))
+        if isinstance(chosen, Full):
+            return "", None if dagger.unanswered else chosen
+        return "" if chosen == self._drivers.host else chosen, None
+
+    def _candidates(self, dagger: Dagger) -> list[Candidate]:
+        """List the hosts that can launch a dagger, this one first.
+
+        Where each host has checkpoints of its own, one that has the dagger's is the only one.
+        """
+        own = Candidate(host=self._drivers.host, room=for_driver(self._room(), self._taken()))
+        others = {
+            host: Candidate(host=host, room=room_of(standing, own.room.driver_memory_mib))
+            for host, standing in sorted(self._fleet.standings.items())
+            if host != own.host and self._hears(host)
+        }
+        if self._shared:
+            return [own, *(others[host] for host in others if self._shares(host))]
+        if dagger.ran_on in others:
+            return [others[dagger.ran_on]]
+        is_new = not dagger.ran_on or self._fleet.standing(dagger.ran_on).is_gone
+        return [own, *others.values()] if is_new else [own]
+
+    def _shares(self, host: str) -> bool:
+        registered = self._fleet.standing(host).registered
+        return registered is not None and registered.shared_checkpoints
 
     def _lacks_room(self, dagger: Dagger) -> Full | None:
         """Why one driver more of it does not fit beside those that run."""

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,16 +33,21 @@ from fleet.fold.facts import FACTS, About
 from fleet.fold.hosts import host_subject
 from fleet.fold.quotas import Room
 from scheduler.clock import now as wall_clock
+from scheduler.drivers import retention
 from scheduler.drivers.command import Command
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
 from scheduler.drivers.sweep import Sweeper, seen
+from scheduler.leader.agent import Agent
+from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.launcher import Launcher
+from scheduler.leader.neighbours import Neighbours
 from scheduler.leader.observer import Observer
 from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
 from scheduler.leader.replays import Replays
+from scheduler.leader.silent_hosts import SilentHosts
 from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
@@ -72,6 +78,8 @@ class Options:
     """Whether it keeps a driver that waits for a launch."""
     cutover: bool = False
     """Whether it replaces a driver by one that begins beside it, where an edit allows that."""
+    local_checkpoints: bool = False
+    """True when this host may be one of several that have no checkpoint root in common."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
@@ -108,7 +116,7 @@ class Scheduler:
     UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of each fact
     that was appended. `previews`: how many processes preview on this host. `memory_mib`: what drivers may
     need together now, in place of what the options say. `overload` says in one clause that this host has too
-    much to do.
+    much to do. `reaches_root`: whether a checkpoint root that all hosts have answers; may block.
     """
 
     def __init__(
@@ -130,6 +138,7 @@ class Scheduler:
         previews: Callable[[], int] = lambda: 0,
         memory_mib: Callable[[], int] | None = None,
         overload: Callable[[], str] = str,
+        reaches_root: Callable[[], bool] | None = None,
     ) -> None:
         self._now = clock
         self._appended = appended
@@ -193,6 +202,7 @@ class Scheduler:
         )
         self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
         self._processes = ProcessWatcher(self._look_at)
+        self._watch = HostWatch(clock)
         self._observer = Observer(
             self._fleet,
             drivers,
@@ -202,8 +212,41 @@ class Scheduler:
             taken,
             cutover=options.cutover,
             overload=overload,
+            watch=self._watch,
+            shared=bool(checkpoint_root),
         )
-        self._registered: events_pb2.HostRegistered | None = None
+        self._agent = Agent(
+            self._fleet,
+            self._follower,
+            drivers,
+            self._observer,
+            self._launcher,
+            self._watch,
+            beats,
+            scheduler_id=options.scheduler_id,
+            source=self._election.source,
+            clock=clock,
+            dead=dead,
+            appended=appended,
+            ended=self._sweeper.note_end,
+        )
+        self._silent_hosts = SilentHosts(
+            self._fleet,
+            self._follower,
+            self._election,
+            self._watch,
+            host=drivers.host,
+            shared=bool(checkpoint_root),
+            reaches_root=reaches_root or partial(retention.is_there, self.checkpoints),
+            clock=clock,
+        )
+        self._neighbours = Neighbours(
+            self._fleet,
+            host=drivers.host,
+            scheduler_id=options.scheduler_id,
+            shared=bool(checkpoint_root),
+            local=options.local_checkpoints,
+        )
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
         self._in_vain: dict[str, tuple[int, int, type]] = {}
@@ -231,13 +274,14 @@ class Scheduler:
         """Serve until cancelled; drivers go on. `serving` says where the logs and rows of this host are read,
         `registered` what it is.
 
-        Raises, in an ExceptionGroup: LogDamaged.
+        Raises, in an ExceptionGroup: LogDamaged, NoSharedCheckpoints.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follower.run())
                 tasks.create_task(self._listen())
                 tasks.create_task(self._serve(serving, registered))
+                tasks.create_task(self._agent.keep_beating())
         finally:
             self._processes.close()
 
@@ -245,19 +289,21 @@ class Scheduler:
         self, serving: events_pb2.HostServing | None, registered: events_pb2.HostRegistered | None
     ) -> None:
         await self._follower.catch_up()
-        self._registered = registered
+        await self._neighbours.wait()
         if serving is not None:
-            await self._announce(serving, f"HostServing/{serving.scheduler_id}")
+            await self._announce(serving)
         if registered is not None:
-            await self._announce(registered, f"HostRegistered/{registered.scheduler_id}")
+            await self._agent.register(registered)
         while True:
             logger().info("scheduler.standby_begun", sequence=self._fleet.sequence)
             next_sweep = self._now()
             while not self._election.may_claim():
-                await self._return()
+                self._watch.advance(self._fleet.standings)
+                await self._agent.keep_registered()
+                await self._agent.look()
                 if self._now() >= next_sweep:
                     next_sweep = self._now() + self._options.sweep
-                    self._sweeper.end_orphans()
+                    await self._sweeper.look()
                     self._replays.end_orphans()
                     self._tell_all()
                 await self._pause()
@@ -275,16 +321,9 @@ class Scheduler:
                     beating.cancel()
             self._election.resign()
 
-    async def _return(self) -> None:
-        """Register this host again when somebody has vouched that it is gone: it is not, or no more."""
-        standing, registered = self._fleet.standing(self._drivers.host), self._registered
-        if registered is not None and standing.loss is not None and standing.is_gone:
-            id_ = f"HostRegistered/{registered.scheduler_id}/{standing.loss.sequence}"
-            await self._announce(registered, id_)
-
-    async def _announce(self, event: events_pb2.HostServing | events_pb2.HostRegistered, id_: str) -> None:
-        """Say what there is to know of this host, whoever leads; an id counts once."""
-        subject = host_subject(event.host)
+    async def _announce(self, event: events_pb2.HostServing) -> None:
+        """Say where this host is read, whoever leads; an id counts once."""
+        id_, subject = f"HostServing/{event.scheduler_id}", host_subject(event.host)
         await self._follower.append(Draft(id_, self._election.source, subject, self._now(), event))
 
     async def _lead(self) -> None:
@@ -303,7 +342,9 @@ class Scheduler:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
             for name in sorted(names):  # the same order in every run
                 await self._attend(name)
-            await self._return()
+            self._watch.advance(self._fleet.standings)
+            await self._agent.keep_registered()
+            await self._silent_hosts.look()
             await self._replays.look(self._write, self._election.ensure_leading, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
@@ -344,7 +385,12 @@ class Scheduler:
             match record.message:
                 case telemetry_pb2.SchedulerBeat() as beat:
                     self._election.note_beat(beat.epoch)
+                    self._watch.note_scheduler()
+                case telemetry_pb2.HostBeat() as sign:
+                    self._watch.note_agent(sign)
+                    self._neighbours.note(sign)
                 case telemetry_pb2.Heartbeat() as heartbeat:
+                    self._watch.note_driver(heartbeat.host)
                     if self._observer.heard(heartbeat):
                         self._look_at(heartbeat.dagger)
 
@@ -375,7 +421,8 @@ class Scheduler:
                 "scheduler.act", dagger=name, generation=dagger.generation, action=type(action).__name__
             ):
                 if isinstance(action, Launch):
-                    await self._launcher.launch(name, self._write, self._election.ensure_leading)
+                    ensure = self._election.ensure_leading
+                    await self._launcher.launch(name, self._write, ensure, action.host)
                 elif isinstance(action, LaunchShadow):
                     await self._launcher.launch_shadow(name, self._write, self._election.ensure_leading)
                 elif isinstance(action, events_pb2.QuarantineReplayRequested):
@@ -469,5 +516,5 @@ class Scheduler:
         self._appended(type(fact).__name__)
         note(sequence=step.record.sequence, ignored=step.applied.refused)
         if isinstance(fact, events_pb2.Exited | events_pb2.ShadowEnded | events_pb2.Deleted):
-            self._sweeper.retention_due = True
+            self._sweeper.note_end()
         return step

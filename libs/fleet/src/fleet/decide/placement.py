@@ -1,0 +1,73 @@
+"""Choose the host of a launch, by the room that drivers leave on each. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fleet.fold import quotas
+from fleet.fold.dagger import Dagger
+from fleet.fold.fleet import Fleet
+from fleet.fold.hosts import Standing
+from fleet.fold.quotas import Full, Room
+
+AGENT_TOO_OLD: Final = "AGENT_TOO_OLD"
+"""Reason of an agent that does not launch what says more than its version knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Host that can launch."""
+
+    host: str
+    room: Room
+    """Room that it has for all its drivers."""
+
+
+def room_of(standing: Standing, driver_memory_mib: int) -> Room:
+    """Return what another host has for drivers, as it registered that.
+
+    driver_memory_mib: heap in MiB of a driver whose dagger does not say.
+    """
+    registered = standing.registered
+    if registered is None:
+        return Room(driver_memory_mib=driver_memory_mib)
+    return Room(
+        drivers=registered.max_drivers or None,
+        memory_mib=registered.memory_mib or None,
+        driver_memory_mib=driver_memory_mib,
+    )
+
+
+def choose_host(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) -> str | Full:
+    """Return the host of the dagger's next launch, or why the first candidate has no room where none has.
+
+    candidates: hosts that can launch it, at least one, the leader's own first: it is taken where two have as
+    much room. Where the dagger last ran it runs again, if there is room.
+    """
+    running = [fleet.daggers[name] for name in fleet.occupied if name != dagger.name]
+    fits: list[tuple[float, Candidate]] = []
+    reasons: list[Full] = []
+    for candidate in candidates:
+        there = [other for other in running if fleet.host_of(other) == candidate.host]
+        full = quotas.full(fleet.catalogue, running, there, dagger, candidate.room)
+        if full is not None:
+            reasons.append(full)
+        elif not _has_refused(dagger, candidate.host):
+            left = quotas.mib_left(there, candidate.room)
+            fits.append((math.inf if left is None else left, candidate))
+    if not fits:
+        return reasons[0] if reasons else candidates[0].host
+    for _, candidate in fits:
+        if candidate.host == dagger.ran_on:
+            return candidate.host
+    _, best = max(fits, key=lambda fit: fit[0])  # the first of those that are equal
+    return best.host
+
+
+def _has_refused(dagger: Dagger, host: str) -> bool:
+    """Tell whether a host was the last that could not launch the dagger, because its agent is too old."""
+    error = dagger.last_error
+    return error is not None and error.reason == AGENT_TOO_OLD and dagger.host == host

@@ -1,0 +1,199 @@
+"""Acts as the agent of this host: does what `fleet.decide.agent` decides while a scheduler elsewhere leads.
+
+A scheduler that leads looks after the drivers of its host itself. Whether it leads or not, it registers its
+host, and says that it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from daggers.v1 import events_pb2, telemetry_pb2
+
+from chassis.logging import logger, note, unit_of_work
+from election import Beats
+from eventlog import Draft, LogUnavailable
+from eventlog.fold import Step
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet
+from fleet.decide.agent import Submit, next_step
+from fleet.decide.reconcile import Drain, Kill
+from fleet.fold.hosts import host_subject
+from scheduler.drivers.process_table import Drivers
+from scheduler.leader.host_watch import BEAT_EVERY, HostWatch
+from scheduler.leader.launcher import Launcher
+from scheduler.leader.observer import Observer
+
+STEPS: Final = 16
+_LOOK_S: Final = 0.5
+
+
+class Agent:
+    """Registers the host of one scheduler, beats for it, and acts there for a leader elsewhere."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        follower: Follower[Applied],
+        drivers: Drivers,
+        observer: Observer,
+        launcher: Launcher,
+        watch: HostWatch,
+        beats: Beats,
+        *,
+        scheduler_id: str,
+        source: str,
+        clock: Callable[[], datetime],
+        dead: Callable[[str], bool],
+        appended: Callable[[str], None],
+        ended: Callable[[], None],
+    ) -> None:
+        """scheduler_id: identity of this process; `dead` proves the death of another by its identity.
+
+        source: ce_source of what this process writes. appended: is given the name of each fact; ended: is
+        called when a driver has ended.
+        """
+        self._fleet, self._follower, self._drivers = fleet, follower, drivers
+        self._observer, self._launcher, self._watch, self._beats = observer, launcher, watch, beats
+        self._id, self._source, self._now, self._dead = scheduler_id, source, clock, dead
+        self._appended, self._ended = appended, ended
+        self._registered: events_pb2.HostRegistered | None = None
+        self._ignored: dict[str, tuple[int, int, int, type]] = {}
+        self._epoch = 0
+        """Host epoch of what is being done."""
+
+    @property
+    def is_newest(self) -> bool:
+        """True when this process is the agent of its host, as far as the log is read."""
+        standing = self._fleet.standing(self._drivers.host)
+        registered = standing.registered
+        return registered is not None and registered.scheduler_id == self._id and not standing.is_gone
+
+    async def register(self, registered: events_pb2.HostRegistered) -> None:
+        """Register this host. Raises: LogUnavailable."""
+        self._registered = registered
+        await self._announce(f"HostRegistered/{registered.scheduler_id}")
+
+    async def keep_registered(self) -> None:
+        """Register this host again where somebody has vouched that it is gone, and where its agent is.
+
+        Raises: LogUnavailable.
+        """
+        standing = self._fleet.standing(self._drivers.host)
+        if self._registered is None or standing.registered is None:
+            return
+        agent = standing.registered
+        is_lost = agent.scheduler_id != self._id and (
+            self._dead(agent.scheduler_id)
+            or (agent.agent > 0 and self._watch.misses_agent(self._drivers.host))
+        )
+        if standing.is_gone or is_lost:
+            loss = standing.loss.sequence if standing.loss is not None else 0
+            await self._announce(f"HostRegistered/{self._id}/{standing.epoch}/{loss}")
+
+    async def _announce(self, id_: str) -> None:
+        assert self._registered is not None
+        subject = host_subject(self._drivers.host)
+        await self._follower.append(Draft(id_, self._source, subject, self._now(), self._registered))
+
+    async def keep_beating(self) -> None:
+        """Say every few seconds that this host's agent is there, for ever."""
+        while True:
+            if self.is_newest and self._registered is not None:
+                with suppress(LogUnavailable):  # the beat is missing, as it should be
+                    await self._beats.append(self._beat(self._registered))
+                await asyncio.sleep(BEAT_EVERY.total_seconds())
+            else:
+                await asyncio.sleep(_LOOK_S)
+
+    def _beat(self, registered: events_pb2.HostRegistered) -> Draft:
+        host, now = self._drivers.host, self._now()
+        beat = telemetry_pb2.HostBeat(
+            host=host,
+            epoch=self._fleet.standing(host).epoch,
+            scheduler_id=self._id,
+            shared_checkpoints=registered.shared_checkpoints,
+        )
+        return Draft(f"{self._id}/host/{now.timestamp():.6f}", self._source, host_subject(host), now, beat)
+
+    # ---- Acting --------------------------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Do what is due of each dagger of this host, while a scheduler elsewhere leads.
+
+        Raises: LogUnavailable.
+        """
+        leader, host = self._fleet.leader, self._drivers.host
+        if leader is None or leader.host == host or not self.is_newest:
+            return
+        for dagger in sorted(self._fleet.occupied_on(host), key=lambda dagger: dagger.name):
+            if dagger.name not in self._fleet.unreadable_daggers:
+                await self._attend(dagger.name)
+
+    async def _attend(self, name: str) -> None:
+        for _ in range(STEPS):
+            dagger, leader = self._fleet.daggers[name], self._fleet.leader
+            if leader is None or not dagger.occupied or self._fleet.host_of(dagger) != self._drivers.host:
+                return
+            if not self.is_newest:
+                return
+            epoch = self._epoch = self._fleet.standing(self._drivers.host).epoch
+            action = next_step(
+                dagger,
+                observation=self._observer.observe(dagger),
+                is_own=self._launcher.is_untried(dagger, since=epoch),
+            )
+            attempt = leader.epoch, epoch, dagger.sequence, type(action)
+            if action is None or self._ignored.get(name) == attempt:
+                return
+            if isinstance(action, Drain | Kill):
+                self._end(dagger, action)
+                return
+            with unit_of_work(
+                "agent.act", dagger=name, generation=dagger.generation, action=type(action).__name__
+            ):
+                if isinstance(action, Submit):
+                    await self._launcher.submit(name, self._report)
+                else:
+                    await self._report(dagger, action)
+            if self._fleet.daggers[name].sequence == dagger.sequence:
+                self._ignored[name] = attempt  # ignored here and now: another leader or agent may take it
+                return
+
+    def _end(self, dagger: Dagger, action: Drain | Kill) -> None:
+        """End a driver; asked again until it is gone."""
+        driver = dagger.driver
+        if driver is None:
+            return
+        if isinstance(action, Kill):
+            self._drivers.kill(driver)
+        elif not self._drivers.drain(driver):
+            return
+        logger().info(
+            "agent.driver_ended",
+            dagger=dagger.name,
+            generation=dagger.generation,
+            action=type(action).__name__,
+        )
+
+    async def _report(self, dagger: Dagger, fact: Any) -> Step[Applied]:
+        """Append what only this host knows, under the newest leader's epoch and the agent's own,
+        and read it back. An agent that was replaced while it acted is ignored.
+
+        Raises: LogUnavailable.
+        """
+        leader, epoch = self._fleet.leader, self._epoch
+        fact.meta.epoch = leader.epoch if leader is not None else -1
+        fact.meta.host_epoch = epoch
+        fact.meta.name, fact.meta.generation = dagger.name, dagger.generation
+        id_ = f"{type(fact).__name__}/{dagger.name}/{fact.meta.epoch}/{dagger.sequence}/{epoch}"
+        step = await self._follower.append(Draft(id_, self._source, dagger.name, self._now(), fact))
+        self._appended(type(fact).__name__)
+        note(sequence=step.record.sequence, ignored=step.applied.refused)
+        if isinstance(fact, events_pb2.Exited):
+            self._ended()
+        return step
