@@ -70,10 +70,8 @@ class HeartbeatCache:
             dagger = self._fold.fleet.living(record.message.dagger)
             if dagger is not None and record.message.generation > dagger.create_sequence:
                 self._store_watch(dagger, watch.hear(self._find_watch(dagger, time), record.message, time))
-
         elif isinstance(record.message, telemetry_pb2.HostBeat):
-            self._hear_host(record.message.host, time)
-
+            self._note_host(record.message.host, time)
         elif isinstance(record.message, telemetry_pb2.SchedulerBeat):
             claim = self._fold.fleet.claims.get(record.message.epoch)
             self._note_host(claim.host if claim is not None else "", time)

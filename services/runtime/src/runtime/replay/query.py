@@ -257,7 +257,7 @@ class ReplayQuery:
 
     def _sinks_by_name(self) -> Iterator[tuple[str, spec_pb2.Sink]]:
         sinks_ = [resolved.sink for resolved in self._spec.sinks]
-        return zip(rulebook.called(sinks_), sinks_, strict=True)
+        return zip(rulebook.display_names(sinks_), sinks_, strict=True)
 
     def _split_by_overwriting(self) -> tuple[list[str], list[str]]:
         """Split the sinks' names: those in which a new row replaces the one before, and those that append."""
