@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from cli.output.progress import Steps
-from devstack.demo.forecast import announced, further_steps
+from devstack.demo.forecast import announce_duration, further_steps
 from devstack.tools import influxd, install, kafka
 from devstack.tools.run import run
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_demo_says_how_long_it_takes_and_what_is_installed_first(tmp_path: Path) -> None:
-    first = announced(60, tmp_path)
+    first = announce_duration(60, tmp_path)
     for name in (kafka.NAME, influxd.NAME):
         (tmp_path / name).mkdir()
 
@@ -28,13 +28,15 @@ def test_the_demo_says_how_long_it_takes_and_what_is_installed_first(tmp_path: P
         "the demo takes about 5 minutes on two cores: 60 s of events, and what is around them, for Kafka and"
         f" InfluxDB are installed first and kept in {tmp_path}"
     )
-    assert announced(60, tmp_path).startswith("the demo takes about 2 minutes on two cores: 60 s of events")
-    assert "half a minute" not in announced(1, tmp_path)
+    assert announce_duration(60, tmp_path).startswith(
+        "the demo takes about 2 minutes on two cores: 60 s of events"
+    )
+    assert "half a minute" not in announce_duration(1, tmp_path)
 
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_the_demo_ends_with_what_next_and_each_step_is_there(kept: bool) -> None:
-    first, *steps = further_steps(kept=kept).splitlines()
+    first, *steps = further_steps(stays_up=kept).splitlines()
     named = [step.split("  ")[1] for step in steps]
     pages = [name for name in named if name.startswith("docs/")]
     commands = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")

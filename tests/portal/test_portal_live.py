@@ -18,23 +18,16 @@ from daggers.v1 import (
     preview_pb2,
     vitals_pb2,
 )
-from google.protobuf.timestamp_pb2 import Timestamp
 from playwright.sync_api import Page, Route, expect
 from tests.portal.answers import answer, answer_once
 from tests.portal.conftest import Visit
-from tests.portal.portal_live import DAY_S, ENVELOPE, WINDOW_S
+from tests.portal.portal_live import DAY_S, ENVELOPE, WINDOW_S, row
 from tests.portal.portal_studio import PREVIEW, START
 
 Opened = Callable[..., Visit]
 TEN_FRAMES = """async () => {
   for (let frame = 0; frame < 10; frame++) await new Promise(done => requestAnimationFrame(done));
 }"""
-
-
-def row(second: float, orders: int, city: str = "Jakarta") -> output_pb2.Row:
-    """A row of a window."""
-    number = output_pb2.RowField(name="orders", integer=orders)
-    return output_pb2.Row(time=Timestamp(seconds=int(second)), tags={"city": city}, fields=[number])
 
 
 def serve_rows(page: Page, asked: list[output_pb2.ReadRowsRequest]) -> None:

@@ -12,7 +12,7 @@ from daggers.v1 import output_pb2
 from playwright.sync_api import Browser, Page, expect
 from tests.portal.answers import answer
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_live import row
+from tests.portal.portal_live import row
 
 Opened = Callable[..., Visit]
 DAGGER = "/daggers/completed_bookings"

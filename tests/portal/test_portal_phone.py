@@ -12,8 +12,7 @@ import pytest
 from playwright.sync_api import Route, expect
 from tests.portal.axe import violations
 from tests.portal.conftest import Visit
-from tests.portal.portal_pages import STUDIOS
-from tests.portal.test_portal_pages import SCREENS
+from tests.portal.portal_pages import SCREENS, STUDIOS
 
 Opened = Callable[..., Visit]
 PHONE: Final = {"width": 360, "height": 740}

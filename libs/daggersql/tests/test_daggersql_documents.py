@@ -9,31 +9,14 @@ import re
 from pathlib import Path
 
 import pytest
+from libs.daggersql.tests.daggersql_documents import DOCS, EXAMPLES, PAGES
 from tests.conformance.corpus import tables
 
 import daggersql
 from daggersql import check
 from daggersql.functions import registry
 
-DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ("dialect.md", "coming-from-flink.md")
-_BLOCK = re.compile(r"^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SAYS = re.compile(r"-- (refused|warns): ([A-Z_]+(?: [A-Z_]+)*)\n")
-
-
-def _examples() -> list[tuple[str, str]]:
-    """Page and line of each block, and its text."""
-    found = []
-    for page in PAGES:
-        text = (DOCS / page).read_text(encoding="utf-8")
-        found += [
-            (f"{page}:{text.count(chr(10), 0, block.start()) + 1}", block[1])
-            for block in _BLOCK.finditer(text)
-        ]
-    return found
-
-
-EXAMPLES = dict(_examples())
 
 
 def _codes_of_the_checker() -> set[str]:

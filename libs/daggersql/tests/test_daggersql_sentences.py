@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from libs.daggersql.tests.test_daggersql_documents import EXAMPLES
+from libs.daggersql.tests.daggersql_documents import EXAMPLES
 from tests.conformance.corpus import tables
 
 import daggersql

@@ -132,7 +132,7 @@ def test_what_workers_say_is_by_sink_and_what_waits_is_what_the_last_attempt_say
 def test_rows_that_were_staged_are_as_old_as_when_they_were_committed() -> None:
     part = PartAges(NOON.timestamp(), NOON.timestamp() + 1, counted(2.0))
 
-    direct, staged = (freshness.acknowledged([part], when) for when in (None, NOON.timestamp() + 60))
+    direct, staged = (freshness.count_acknowledged([part], when) for when in (None, NOON.timestamp() + 60))
 
     assert (abs(quantile_ms(direct, 0.5) - 3_000) < 300, abs(quantile_ms(staged, 0.5) - 62_000) < 4_000) == (
         True, True,

@@ -115,8 +115,8 @@ def sensitive(
 
 def _find_grant(gateway: Gateway, stream: str) -> access_pb2.StreamGrant:
     """Return the present grant of a stream; an empty one where there is none."""
-    found = (grant for grant in gateway.grants() if grant.stream == stream)
-    return next(found, access_pb2.StreamGrant(stream=stream))
+    grants = (grant for grant in gateway.grants() if grant.stream == stream)
+    return next(grants, access_pb2.StreamGrant(stream=stream))
 
 
 @command(grants, "list", example="daggers grant list")

@@ -103,7 +103,7 @@ def _lag(vitals: vitals_pb2.Vitals) -> str:
 
 
 def _freshness(sink: str, fresh: telemetry_pb2.Freshness, now: datetime) -> str:
-    """How long after the end of their windows a sink had its rows, in an hour, and what waits for it."""
+    """Format how long after the end of their windows a sink had its rows, in an hour, and what waits."""
     lines = []
     if fresh.rows:
         ages = ", ".join(
@@ -117,7 +117,7 @@ def _freshness(sink: str, fresh: telemetry_pb2.Freshness, now: datetime) -> str:
 
 
 def _span(span_ms: int) -> str:
-    """A time that is short as a number of seconds, with a digit: `0.3 s`; a longer one as people say it."""
+    """Format a short time as seconds with a digit, `0.3 s`, and a longer one as people say it."""
     return f"{span_ms / 1000:.1f} s" if span_ms < 60_000 else rough(timedelta(milliseconds=span_ms))
 
 

@@ -15,7 +15,7 @@ from cli.framework.group import group
 from cli.framework.session import Session, command
 from devstack import remembered
 from devstack.commands.local import start, stop
-from devstack.demo.forecast import announced, further_steps
+from devstack.demo.forecast import announce_duration, further_steps
 from devstack.processes import uninterrupted
 from devstack.settings import Settings
 
@@ -55,7 +55,7 @@ def demo(
     if sinks and keep:
         raise MisusedError("--sinks and --keep are not for each other: PostgreSQL ends with the demo")
     feeding = seconds or settings.demo_seconds
-    session.out.note(announced(feeding, settings.tools_dir))
+    session.out.note(announce_duration(feeding, settings.tools_dir))
     folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
     failed = False
     with ExitStack() as servers:
@@ -84,7 +84,7 @@ def demo(
                     session.out.note(f"logs are kept in {folder}")
                 elif session.state_dir is None:
                     shutil.rmtree(folder, ignore_errors=True)
-        session.out.note(further_steps(kept=keep))
+        session.out.note(further_steps(stays_up=keep))
 
 
 def _answer(session: Session, verdict: "Verdict") -> None:

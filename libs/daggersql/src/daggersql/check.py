@@ -156,9 +156,9 @@ def _leads_on(
         )
     except RecursionError:
         return False
-    found = _find_errors(repaired, tables, environment)
+    errors = _find_errors(repaired, tables, environment)
     if repair.alone:
-        return not found
+        return not errors
     begin = repair.span[0]
     end = begin + len(repair.text)
     behind = end + len(repaired[end:]) - len(repaired[end:].lstrip())
@@ -166,7 +166,7 @@ def _leads_on(
     return not any(
         (finding.line, finding.column) in (beside[:2], beside[2:])
         or (finding.end_line, finding.end_column) == beside[:2]
-        for finding in found
+        for finding in errors
     )
 
 

@@ -158,4 +158,4 @@ def _window(likely: LikelyColumns, by: Sequence[ColumnDescription], outputs: Seq
 
 def _name_apart(names: Sequence[str]) -> list[str]:
     """Return names, with a number behind one that is there before."""
-    return [name if name not in names[:at] else f"{name}_{at + 1}" for at, name in enumerate(names)]
+    return [name if name not in names[:index] else f"{name}_{index + 1}" for index, name in enumerate(names)]

@@ -91,8 +91,8 @@ def _readers(request: gateway_pb2.WaitCompletedRequest, fleet: Fleet) -> Sequenc
     if fleet.living(request.dagger) is None:
         raise no_dagger(request.dagger, fleet)
     if request.dagger not in readers:
-        what = f"{request.dagger} does not read {request.stream}"
-        raise _precondition("NO_READER", what, stream=request.stream, dagger=request.dagger)
+        message = f"{request.dagger} does not read {request.stream}"
+        raise _precondition("NO_READER", message, stream=request.stream, dagger=request.dagger)
     return [request.dagger]
 
 
@@ -117,8 +117,10 @@ def _behind(
     ]
     if behind and (dagger.desired != gateway_pb2.DESIRED_RUNNING or dagger.phase == FAILED):
         state = "was given up" if dagger.phase == FAILED else "is stopped"
-        what = f"{dagger.name} {state}, and has not completed {behind[0].partition} up to {behind[0].offset}"
-        raise _precondition("DAGGER_STOPPED", what, dagger=dagger.name, partition=behind[0].partition)
+        message = (
+            f"{dagger.name} {state}, and has not completed {behind[0].partition} up to {behind[0].offset}"
+        )
+        raise _precondition("DAGGER_STOPPED", message, dagger=dagger.name, partition=behind[0].partition)
     return behind
 
 

@@ -125,12 +125,12 @@ def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> F
     near = name if name in fleet.streams else nearest(name, fleet.streams)
     if near is None:
         return finding
-    said = finding.message.removesuffix(".")
+    message = finding.message.removesuffix(".")
     table = next((stream.table for stream in spec.streams if stream.stream == near), None)
     if table is None:
-        text = f"{said}; the stream {near} is registered: name it among the streams of the dagger."
+        text = f"{message}; the stream {near} is registered: name it among the streams of the dagger."
         return replace(finding, message=text, suggestion=near)
-    text = f"{said}; its table for the stream {near} is {table}."
+    text = f"{message}; its table for the stream {near} is {table}."
     edit = Edit(line, column, end_line, end_column, table)
     return replace(finding, message=text, suggestion=table, edit=edit)
 

@@ -29,7 +29,7 @@ export function sentence(finding: Finding): string {
 }
 /** What may be meant, where no edit writes it; empty where one does. */
 export const meant = (finding: Finding): string =>
-  finding.suggestion && !finding.edit ? `Did you mean ${finding.suggestion}?` : "";
+  finding.suggestion && !finding.edit ? `Suggestion: ${finding.suggestion}` : "";
 /** What the button says that makes the edit of a finding; empty without one. */
 export function mending(finding: Finding): string {
   if (!finding.edit) return "";

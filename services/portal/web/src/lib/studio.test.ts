@@ -180,7 +180,7 @@ describe("findings", () => {
     });
     expect([sentence(elsewhere), meant(elsewhere), mending(elsewhere)]).toEqual([
       "The cluster locl is not registered.",
-      "Did you mean local?",
+      "Suggestion: local",
       "",
     ]);
     expect(mending({ ...finding, suggestion: "", edit: { ...finding.edit!, text: "" } })).toBe("Take it out");

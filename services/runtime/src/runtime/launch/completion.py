@@ -18,7 +18,7 @@ _MOST_PENDING: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class PendingOffsets:
     """Offsets up to which records were read that are there once event time has closed windows to `needs`."""
 
     needs: int
@@ -28,14 +28,14 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How far one launch has completed what it read."""
+    """Progress of one launch in completing what it read."""
 
     windows: Windows | None
     """Windows of the query; None where each batch writes all that it read."""
     least: int = NEVER
     """Event time to which windows have to be closed for what was read before this launch."""
-    pending: tuple[Reached, ...] = ()
-    """What was read and is not there yet, oldest first."""
+    pending: tuple[PendingOffsets, ...] = ()
+    """Offsets that were read and are not completed, oldest first."""
     offsets: Mapping[str, int] = field(default_factory=dict)
     """Offset behind the last record that is in every sink, with all before it, by "topic/partition"."""
 
@@ -72,9 +72,9 @@ def batch_committed(
     pending = [*completion.pending]
     if pending and (pending[-1].needs == needs or len(pending) >= _MOST_PENDING):
         last = pending.pop()
-        pending.append(Reached(max(needs, last.needs), {**last.offsets, **ends}))
+        pending.append(PendingOffsets(max(needs, last.needs), {**last.offsets, **ends}))
     else:
-        pending.append(Reached(needs, ends))
+        pending.append(PendingOffsets(needs, ends))
     offsets = dict(completion.offsets)
     while pending and pending[0].needs <= closed:
         offsets |= pending.pop(0).offsets

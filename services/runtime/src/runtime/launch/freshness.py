@@ -37,7 +37,7 @@ class Minute:
 
 @dataclass(frozen=True, slots=True)
 class SinkFreshness:
-    """How fresh the rows of one sink are."""
+    """Freshness of the rows of one sink."""
 
     minutes: tuple[Minute, ...] = ()
     """Those of the last hour, oldest first."""
@@ -65,7 +65,7 @@ class SinkFreshness:
         return total
 
 
-def acknowledged(parts: Sequence[PartAges], committed: float | None) -> Counter[int]:
+def count_acknowledged(parts: Sequence[PartAges], committed: float | None) -> Counter[int]:
     """Count the rows of partitions by the bucket of their age when they were acknowledged.
 
     committed: when the driver had made staged rows valid, in seconds since 1970; None where none were staged.
@@ -128,12 +128,12 @@ def _measured_s(sink: SinkFreshness, now: datetime) -> float:
     """
     few = 1 - limits.STALE_SHARE * limits.SHARE_ENDS
     passed_ms = quantile_ms(sink.lately(now, _RECENT), few)
-    return max(passed_ms / 1000, _waited(sink, now).total_seconds())
+    return max(passed_ms / 1000, _waiting_time(sink, now).total_seconds())
 
 
 def _sentence(name: str, sink: SinkFreshness, objective: timedelta, now: datetime) -> str:
     if _waits_too_long(sink, objective, now):
-        waited, most = spoken(_waited(sink, now)), spoken(objective)
+        waited, most = spoken(_waiting_time(sink, now)), spoken(objective)
         return f"a row whose window ended {waited} ago waits for {name}, where {most} is the objective"
     counts = sink.lately(now, _RECENT)
     share, p95 = _share_later(counts, objective), timedelta(milliseconds=quantile_ms(counts, 0.95))
@@ -149,9 +149,9 @@ def _share_later(counts: Mapping[int, int], objective: timedelta) -> float:
     return later / max(sum(counts.values()), 1)
 
 
-def _waited(sink: SinkFreshness, now: datetime) -> timedelta:
+def _waiting_time(sink: SinkFreshness, now: datetime) -> timedelta:
     return timedelta() if sink.waiting_since is None else now - sink.waiting_since
 
 
 def _waits_too_long(sink: SinkFreshness, objective: timedelta, now: datetime) -> bool:
-    return _waited(sink, now) > objective
+    return _waiting_time(sink, now) > objective

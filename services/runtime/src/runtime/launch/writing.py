@@ -195,7 +195,8 @@ class BatchWriter:
         """Report how old the rows of a batch were when each sink had them."""
         self._waiting.clear()
         ages = {
-            name: freshness.acknowledged(parts, committed.get(name)) for name, parts in report.ages.items()
+            name: freshness.count_acknowledged(parts, committed.get(name))
+            for name, parts in report.ages.items()
         }
         step = partial(progress.rows_acknowledged, time=datetime.now(UTC), ages=ages)
         self._launch.heartbeat.update(step)
