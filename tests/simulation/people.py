@@ -95,7 +95,7 @@ class People:
             assert writer is not None
             outcome: Answer | ApiError | None
             try:
-                outcome = writer.answered(request_id, (message,))
+                outcome = writer.find_answer(request_id, (message,))
                 outcome = outcome or await writer.write(subject, message, request_id, path="")
             except ApiError as error:
                 outcome = error

@@ -33,7 +33,7 @@ async def running(client: Any, name: str = NAME) -> int:
     generation = await append(client.log, events_pb2.LaunchIntended(meta=meta, version=1))
     meta.generation = generation
     await append(client.log, events_pb2.Launched(meta=meta, driver={"host": "a", "pid": 7}))
-    await client.gateway.follower.reached(await append(client.log, events_pb2.Running(meta=meta)))
+    await client.gateway.follower.wait_for(await append(client.log, events_pb2.Running(meta=meta)))
     return generation
 
 
