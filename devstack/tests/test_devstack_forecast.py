@@ -50,7 +50,7 @@ def test_the_demo_ends_with_what_next_and_each_step_is_there(stays_up: bool) -> 
 def test_a_step_shows_seconds_and_keeps_the_tools_own_words_in_its_log(tmp_path: Path) -> None:
     seen: list[str] = []
     noisy = "for n in range(3): print(f'26/11/29 INFO SparkContext: Running {n}', flush=True)"
-    run([sys.executable, "-c", noisy], log=tmp_path / "log", report=seen.append, what="it failed")
+    run([sys.executable, "-c", noisy], log=tmp_path / "log", report=seen.append, failure="it failed")
 
     assert seen == ["0 s"] * 3
     assert (tmp_path / "log").read_text().count("INFO SparkContext") == 3
