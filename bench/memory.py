@@ -27,7 +27,9 @@ def main() -> None:
     """Print one line for each dagger, largest first."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("state_dir", type=Path, nargs="?", help="of the scheduler")
-    state_dir = remembered.meant(arguments.parse_args().state_dir, Settings.read(environment()).state_home)
+    state_dir = remembered.resolve_state_dir(
+        arguments.parse_args().state_dir, Settings.read(environment()).state_home
+    )
     print(f"pyspark {version('pyspark')}, Python {platform.python_version()}, {platform.system()}, "
           f"{os.cpu_count()} cores, {psutil.virtual_memory().total // MIB} MiB")  # fmt: skip
     found = [(_sizes(driver), driver.dagger) for driver in drivers.living(state_dir / "runs")]

@@ -34,7 +34,7 @@ def fetched(artifact: str, digest: str, folder: Path) -> Path:
         try:
             files = ivy.retrieve(
                 name, wanted, Path(part), lambda line: None, home / "bin" / "java", own_authorities=wheel,
-                what=f"{name} {version} could not be fetched: check the network",
+                failure=f"{name} {version} could not be fetched: check the network",
             )  # fmt: skip
         except RefusedError as problem:
             raise LackingError(problem.message) from None

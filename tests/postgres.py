@@ -39,7 +39,7 @@ def stopped(url: str) -> Iterator[None]:
     """A server of `serving` is stopped inside the block, and is there again behind it, with what it had."""
     with psycopg.connect(f"{url}/postgres") as connection:
         [(data,)] = connection.execute("SHOW data_directory")
-    user = database.unprivileged()
+    user = database.unprivileged_user()
     server, options = (Path(data) / "postmaster.opts").read_text().split(maxsplit=1)
 
     def control(*words: str) -> None:

@@ -26,7 +26,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         [DAGGERS, "local", "up", "--only", "influxdb", "--detach", *place], check=True, timeout=600
     )
     try:
-        yield state.known(folder)
+        yield state.require(folder)
     finally:
         subprocess.run([DAGGERS, "local", "down", *place], check=True, timeout=180)
 

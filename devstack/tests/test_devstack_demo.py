@@ -44,7 +44,7 @@ def test_a_broken_record_does_not_parse() -> None:
     encoder = Encoder.of(load(example_files(find_examples()), ()), NOON)
     whole = encoder.booking(City(1).booking(1.0))
 
-    broken = encoder.broken(whole, BOOKING, random.Random(1))
+    broken = encoder.truncate(whole, BOOKING, random.Random(1))
 
     with pytest.raises(DecodeError):
         encoder.classes[BOOKING].FromString(broken)

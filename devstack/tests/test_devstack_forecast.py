@@ -34,9 +34,9 @@ def test_the_demo_says_how_long_it_takes_and_what_is_installed_first(tmp_path: P
     assert "half a minute" not in announce_duration(1, tmp_path)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_the_demo_ends_with_what_next_and_each_step_is_there(kept: bool) -> None:
-    first, *steps = further_steps(stays_up=kept).splitlines()
+@pytest.mark.parametrize("stays_up", [False, True])
+def test_the_demo_ends_with_what_next_and_each_step_is_there(stays_up: bool) -> None:
+    first, *steps = further_steps(stays_up=stays_up).splitlines()
     named = [step.split("  ")[1] for step in steps]
     pages = [name for name in named if name.startswith("docs/")]
     commands = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def test_the_demo_ends_with_what_next_and_each_step_is_there(kept: bool) -> None
 def test_a_step_shows_seconds_and_keeps_the_tools_own_words_in_its_log(tmp_path: Path) -> None:
     seen: list[str] = []
     noisy = "for n in range(3): print(f'26/11/29 INFO SparkContext: Running {n}', flush=True)"
-    run([sys.executable, "-c", noisy], log=tmp_path / "log", report=seen.append, what="it failed")
+    run([sys.executable, "-c", noisy], log=tmp_path / "log", report=seen.append, failure="it failed")
 
     assert seen == ["0 s"] * 3
     assert (tmp_path / "log").read_text().count("INFO SparkContext") == 3
@@ -77,10 +77,10 @@ def test_what_was_built_is_kept_and_what_was_begun_goes_on(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"), [("true", 0, "✓ a step"), ("ls /nowhere", 2, "/nowhere")]
+    ("command", "code", "output"), [("true", 0, "✓ a step"), ("ls /nowhere", 2, "/nowhere")]
 )
 def test_a_step_of_make_shows_seconds_and_its_programs_words_only_when_it_fails(
-    tmp_path: Path, command: str, code: int, said: str
+    tmp_path: Path, command: str, code: int, output: str
 ) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     step = makefile[makefile.index("define STEP") : makefile.index("endef", makefile.index("define STEP"))]
@@ -92,7 +92,7 @@ def test_a_step_of_make_shows_seconds_and_its_programs_words_only_when_it_fails(
     )
 
     assert ran.returncode == code
-    assert said in ran.stdout + ran.stderr
+    assert output in ran.stdout + ran.stderr
     assert ran.stdout.startswith("… a step\n")
     assert ("noise" in ran.stdout + ran.stderr) == (code != 0)
     if not code:

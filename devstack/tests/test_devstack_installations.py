@@ -9,7 +9,7 @@ from cli.__main__ import run
 from cli.errors import UnreachableError
 from devstack import processes, remembered, state
 from devstack.extension import Devstack
-from devstack.processes import Started
+from devstack.processes import StackProcess
 from devstack.up import plan
 
 
@@ -66,7 +66,7 @@ def test_each_installation_takes_the_stack_that_it_started(
 
 
 def test_two_installations_share_no_usual_directory(home: Path, ours: Path, theirs: Path) -> None:
-    usual = {remembered.meant(None, home, installation) for installation in (ours, theirs)}
+    usual = {remembered.resolve_state_dir(None, home, installation) for installation in (ours, theirs)}
 
     assert len(usual) == 2
 
@@ -77,7 +77,7 @@ def test_whoever_started_none_does_not_take_anothers_and_hears_of_it(
     other = _started(tmp_path / "other", home, theirs)
 
     assert remembered.last(home, ours) is None
-    assert remembered.meant(None, home, ours) != other
+    assert remembered.resolve_state_dir(None, home, ours) != other
     with pytest.raises(UnreachableError, match=rf"no stack was started from {ours}.*{other} is of {theirs}"):
         Devstack(ours).gateway(None, home)
 
@@ -98,7 +98,7 @@ def test_the_usual_directory_from_before_is_still_used(home: Path, ours: Path) -
     old = _started_long_ago(home / "daggers" / "local", home)
     (home / "daggers" / "last-stack.json").unlink()
 
-    assert remembered.meant(None, home, ours) == old
+    assert remembered.resolve_state_dir(None, home, ours) == old
 
 
 def test_the_stack_of_an_installation_that_is_gone_is_anybodys(
@@ -118,7 +118,7 @@ def test_a_stack_whose_files_are_gone_stays_its_installations(
     assert (remembered.last(home, ours), remembered.last(home, theirs)) == (None, other)
 
 
-def _running(folder: Path, installation: Path) -> Started:
+def _running(folder: Path, installation: Path) -> StackProcess:
     """A process that runs in a stack of an installation's."""
     folder.mkdir()
     stack = plan(folder, None, installation=installation)

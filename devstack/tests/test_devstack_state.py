@@ -17,13 +17,13 @@ from chassis.files import replace_text
 from chassis.processes import boot_id, start_ticks
 from cli.errors import RefusedError
 from devstack import drivers, ports, processes, remembered, services, state
-from devstack.processes import Started
+from devstack.processes import StackProcess
 from devstack.state import Influx, Stack
 from devstack.tools import influxd, java, kafka
-from devstack.up import plan, wanted
+from devstack.up import plan, selected_names
 
 HERE = remembered.INSTALLATION
-STARTED = Started("kafka", 1, 2, "boot", "/logs/kafka.log")
+STARTED = StackProcess("kafka", 1, 2, "boot", "/logs/kafka.log")
 
 
 def test_a_stack_that_is_saved_is_loaded_the_same(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ def test_what_is_written_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
 
 
 def test_one_up_or_down_at_a_time(tmp_path: Path) -> None:
-    with state.locked(tmp_path), pytest.raises(RefusedError, match="at work"), state.locked(tmp_path):
+    with state.lock(tmp_path), pytest.raises(RefusedError, match="at work"), state.lock(tmp_path):
         raise AssertionError("two at a time")
 
-    with state.locked(tmp_path):
+    with state.lock(tmp_path):
         taken = True
     assert taken
 
@@ -89,10 +89,10 @@ def test_a_port_is_kept_while_it_is_free_and_replaced_when_it_is_taken() -> None
 def test_the_part_that_is_asked_for_alone_must_be_one_of_the_stack(tmp_path: Path) -> None:
     theirs = Stack(tmp_path, own_influx=Influx("http://influx:8086", "-", "b", None))
 
-    assert wanted(Stack(tmp_path), "influxdb") == ("influxdb",)
-    assert wanted(theirs, "kafka") == ("kafka",)
+    assert selected_names(Stack(tmp_path), "influxdb") == ("influxdb",)
+    assert selected_names(theirs, "kafka") == ("kafka",)
     with pytest.raises(RefusedError, match="no influxdb of its own"):
-        wanted(theirs, "influxdb")
+        selected_names(theirs, "influxdb")
 
 
 def test_no_two_names_get_one_port() -> None:
@@ -153,7 +153,7 @@ def test_what_a_stack_has_started_is_found_though_nothing_remembers_it(tmp_path:
         processes.await_end([started], 0.05)
     shutil.rmtree(tmp_path)
 
-    found, elsewhere = processes.marked(tmp_path), processes.marked(tmp_path / "other")
+    found, elsewhere = processes.find_marked(tmp_path), processes.find_marked(tmp_path / "other")
     killed = processes.stop(found, grace_s=10)
 
     assert ([(driver.name, driver.pid) for driver in found], elsewhere, killed) == (
@@ -161,14 +161,14 @@ def test_what_a_stack_has_started_is_found_though_nothing_remembers_it(tmp_path:
         [],
         [],
     )
-    assert processes.marked(tmp_path) == []
+    assert processes.find_marked(tmp_path) == []
 
 
 def test_a_process_id_that_was_given_away_again_is_left_alone() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         ticks = start_ticks(other.pid)
         assert ticks is not None
-        stale = Started("kafka", other.pid, ticks - 1, boot_id(), "")
+        stale = StackProcess("kafka", other.pid, ticks - 1, boot_id(), "")
 
         stopped = processes.stop([stale], grace_s=0.2)
         alive = other.poll() is None
@@ -267,7 +267,7 @@ def test_a_running_stack_keeps_its_influxdb_and_is_not_given_another(tmp_path: P
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as kafka_process:
         ticks = start_ticks(kafka_process.pid)
         assert ticks is not None
-        running = Started("kafka", kafka_process.pid, ticks, boot_id(), "")
+        running = StackProcess("kafka", kafka_process.pid, ticks, boot_id(), "")
         state.save(Stack(tmp_path, {"kafka": 20001, "controller": 20002}, (running,), mine))
 
         kept = plan(tmp_path, None)

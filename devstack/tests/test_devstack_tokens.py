@@ -11,15 +11,15 @@ from cli.errors import RefusedError
 from daggerspec import places
 from devstack import remembered, services, state, tokens
 from devstack.extension import Devstack
-from devstack.processes import Started
+from devstack.processes import StackProcess
 from devstack.state import Stack
 from devstack.tokens import Access
 from devstack.up import plan
 
 
-def this_process(name: str) -> Started:
+def this_process(name: str) -> StackProcess:
     """A part of a stack that runs."""
-    return Started(name, os.getpid(), start_ticks(os.getpid()) or 0, boot_id(), "")
+    return StackProcess(name, os.getpid(), start_ticks(os.getpid()) or 0, boot_id(), "")
 
 
 def test_a_new_stack_has_a_token_that_only_its_owner_reads_and_its_gateway_enforces(tmp_path: Path) -> None:

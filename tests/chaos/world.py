@@ -27,8 +27,8 @@ from tests.proxy import Proxy
 
 from daggerspec.rundir import SPARE, DriverIdentity
 from devstack import drivers, state
-from devstack.processes import uninterrupted
-from devstack.up import expected
+from devstack.processes import ignoring_signals
+from devstack.up import process_names
 
 POLL_S = 3.0
 ATTEMPTS = 3
@@ -86,7 +86,7 @@ class World:
         """Processes of the stack that do not run."""
         now = state.load(self.stack.state_dir)
         assert now is not None
-        return [name for name in expected(now) if not now.running(name)]
+        return [name for name in process_names(now) if not now.running(name)]
 
     def bring_back(self) -> list[str]:
         """Start what is missing, as a user does; tells what was. Raises StackError when it does not."""
@@ -213,7 +213,7 @@ def world(folder: Path, clock: Clock, seed: int) -> Iterator[World]:
                 feeder = Feeder(stack.kafka, streams[ASKED], streams[ANSWERED], seed)
                 yield World(stack, Cli(folder), proxies, disks, clock, streams, feeder)
         finally:
-            with uninterrupted():
+            with ignoring_signals():
                 down(bare)
 
 

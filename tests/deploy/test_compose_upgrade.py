@@ -40,7 +40,7 @@ OLD = BEFORE_EVENT_TIME
 
 
 def git(folder: Path, *words: str) -> str:
-    """What git prints there."""
+    """Run git in a folder; return what it prints."""
     done = subprocess.run(
         ["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=300
     )
@@ -49,9 +49,9 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A clone of this repository at the version before."""
-    known = subprocess.run(["git", "cat-file", "-e", f"{OLD}^{{commit}}"], cwd=ROOT, check=False)
-    if known.returncode != 0:
+    """Clone this repository at the version before."""
+    found = subprocess.run(["git", "cat-file", "-e", f"{OLD}^{{commit}}"], cwd=ROOT, check=False)
+    if found.returncode != 0:
         pytest.skip(f"this clone has no commit {OLD[:8]}: its history is shallow (git fetch --unshallow)")
     git(ROOT, "clone", "--quiet", "--no-checkout", "--shared", str(ROOT), str(tmp_path / "checkout"))
     git(tmp_path / "checkout", "checkout", "--quiet", OLD)
@@ -60,7 +60,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def before(own_engine: Engine, checkout: Path, tmp_path: Path) -> Iterator[Deployment]:
-    """A deployment of that version, from empty volumes."""
+    """Start a deployment of that version, from empty volumes."""
     (folder := tmp_path / "folder").mkdir()
     with deployed(own_engine, folder, name="daggers-upgrade", checkout=checkout) as ours:
         say(f"{OLD[:8]}, up from empty volumes: {ours.up():.0f} s")
@@ -68,7 +68,7 @@ def before(own_engine: Engine, checkout: Path, tmp_path: Path) -> Iterator[Deplo
 
 
 @dataclass
-class Gateway:
+class GatewayProbe:
     """Asks the gateway for a dagger all the time, as a command would, and knows when none was given."""
 
     ours: Deployment
@@ -76,7 +76,7 @@ class Gateway:
     """The longest time between two answers since it was set to 0, in seconds."""
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> Gateway:
+    def __enter__(self) -> GatewayProbe:
         for file in ("ca.pem", "token"):
             text = self.ours("exec", "-T", "api-gateway", "cat", f"/run/daggers/client/{file}")
             (self.ours.folder / file).write_text(text)
@@ -89,7 +89,7 @@ class Gateway:
         self._thread.join()
 
     def pause(self) -> float:
-        """The longest time between two answers since this was called before, in seconds."""
+        """Return the longest time between two answers since this was called before, in seconds."""
         longest, self.longest = self.longest, 0.0
         return longest
 
@@ -112,7 +112,7 @@ class Gateway:
 
 
 def lines() -> tuple[list[str], list[str]]:
-    """The commands of the page's section: forth from this old version, and back."""
+    """Read the commands of the page's section: forth from this old version, and back."""
     section = Page(ROOT / "docs" / "upgrade.md").section(slug("By Compose"))
     blocks = re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     forth, back = (
@@ -123,8 +123,8 @@ def lines() -> tuple[list[str], list[str]]:
     return [export if "log export" in line else line for line in forth], back
 
 
-def typed(line: str, ours: Deployment, *, new: str) -> float:
-    """Run a line of the page in the checkout; how long it took, in seconds."""
+def run_line(line: str, ours: Deployment, *, new: str) -> float:
+    """Run a line of the page in the checkout; return how long it took, in seconds."""
     line = re.sub(r"\bNEW\b", new, re.sub(r"\bOLD\b", OLD, line))
     begun = time.monotonic()
     done = subprocess.run(
@@ -141,7 +141,7 @@ def test_an_upgrade_by_compose_and_the_way_back_lose_and_double_nothing(before: 
     new = git(ROOT, "rev-parse", "HEAD")
     feed = Feed(before, order_class(before.folder))
 
-    def step(what: str, action: Callable[[], object]) -> None:
+    def step(title: str, action: Callable[[], object]) -> None:
         """Make a step that ends every driver, and say what paused."""
         over = generations(before)
         feed.pause()
@@ -151,19 +151,19 @@ def test_an_upgrade_by_compose_and_the_way_back_lose_and_double_nothing(before: 
         took = time.monotonic() - begun
         again = took + running(before, over)
         say(
-            f"{what}: {took:.0f} s; RUNNING {again:.0f} s after it began;"
+            f"{title}: {took:.0f} s; RUNNING {again:.0f} s after it began;"
             f" away: gateway {gateway.pause():.0f} s, Kafka {feed.pause():.0f} s"
         )
 
     with feed:
         since = launched(before, feed)
-        with Gateway(before) as gateway:
+        with GatewayProbe(before) as gateway:
             time.sleep(60)
             for line in forth[:-1]:
-                say(f"{line}: {typed(line, before, new=new):.0f} s")
+                say(f"{line}: {run_line(line, before, new=new):.0f} s")
             paused = gateway.pause(), feed.pause()
             say(f"until then away: gateway {paused[0]:.0f} s, Kafka {paused[1]:.0f} s")
-            step("the upgrade", lambda: typed(forth[-1], before, new=new))
+            step("the upgrade", lambda: run_line(forth[-1], before, new=new))
             refused = forged(before)
             time.sleep(60)
             # Three ends within eight minutes would be a loop, were they the driver's own.
@@ -172,8 +172,8 @@ def test_an_upgrade_by_compose_and_the_way_back_lose_and_double_nothing(before: 
             time.sleep(30)  # a monitor says what it has to say
             loops = restart_loops(before)
             for line in back[:-1]:
-                say(f"{line}: {typed(line, before, new=new):.0f} s")
-            step("the way back", lambda: typed(back[-1], before, new=new))
+                say(f"{line}: {run_line(line, before, new=new):.0f} s")
+            step("the way back", lambda: run_line(back[-1], before, new=new))
             time.sleep(90)
 
     assert refused == KafkaError.TOPIC_AUTHORIZATION_FAILED

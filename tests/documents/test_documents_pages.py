@@ -40,7 +40,7 @@ SPEAK = (
 
 
 def pages() -> dict[str, str]:
-    """The portal's sources without comments and styles, by file: what they say to people is among it."""
+    """Read the portal's sources without comments and styles, by file: texts for people are among them."""
     files = [
         file
         for file in tracked()
@@ -51,7 +51,7 @@ def pages() -> dict[str, str]:
 
 
 def _texts(file: str) -> Iterator[str]:
-    """The texts in a module: docstrings aside, what is filled in as X."""
+    """Yield the texts in a module without its docstrings; what is filled in is X."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     parts = {
         id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
@@ -79,7 +79,7 @@ def texts() -> frozenset[tuple[str, str]]:
 
 @lru_cache
 def verbs() -> str:
-    """The first words of the command line, as an expression."""
+    """Return the first words of the command line, as an expression."""
     lines = (ROOT / "tests" / "golden" / "commands.txt").read_text(encoding="utf-8")
     found = set(re.findall(r"^== ([a-z-]+)", lines, re.MULTILINE))
     assert {"apply", "get", "logs", "quarantine"} <= found
@@ -88,10 +88,10 @@ def verbs() -> str:
 
 def test_no_page_names_a_command() -> None:
     command = re.compile(rf"`daggers |<code>\s*daggers|\bdaggers (?:{verbs()}) (?:[A-Z]+|[a-z-]+ [A-Z]+)\b")
-    known = COMMANDS.relative_to(ROOT).as_posix()
+    commands_page = COMMANDS.relative_to(ROOT).as_posix()
     wrong = {
         (file, found[0])
-        for file, text in pages().items() if file != known
+        for file, text in pages().items() if file != commands_page
         for found in command.finditer(text)
     }  # fmt: skip
     assert wrong == set()
@@ -107,21 +107,21 @@ def test_no_text_of_the_portal_itself_has_a_command_in_backticks() -> None:
 
 
 def test_no_text_of_the_gateway_has_a_command_when_a_page_shows_it() -> None:
-    """Each is put through what pages put it through, which has a place for every command that there is."""
-    told = sorted({text for _, text in texts() if "`daggers " in text})
-    assert len(told) > 30
+    """Rewrite each text as pages do: they have a place for every command that there is."""
+    sentences = sorted({text for _, text in texts() if "`daggers " in text})
+    assert len(sentences) > 30
     script = (
         f"import {{ forPages }} from {json.dumps(COMMANDS.as_uri())};"
         "process.stdout.write(JSON.stringify(JSON.parse(process.argv[1]).map(forPages)));"
     )
     ran = subprocess.run(
-        [NODE, "--no-warnings", "--input-type=module", "--eval", script, json.dumps(told)],
+        [NODE, "--no-warnings", "--input-type=module", "--eval", script, json.dumps(sentences)],
         capture_output=True, check=True, encoding="utf-8", timeout=60,
     )  # fmt: skip
-    shown: list[str] = json.loads(ran.stdout)
+    on_pages: list[str] = json.loads(ran.stdout)
 
-    assert len(shown) == len(told)
-    assert [text for text in shown if re.search(r"`(?:daggers|make) |undefined|\bthe the\b", text)] == []
+    assert len(on_pages) == len(sentences)
+    assert [text for text in on_pages if re.search(r"`(?:daggers|make) |undefined|\bthe the\b", text)] == []
 
 
 def test_commands_of_the_gateway_stand_in_backticks_so_that_a_page_finds_them() -> None:
@@ -138,15 +138,15 @@ def test_a_word_that_is_gone_stands_on_no_page(words: str) -> None:
 
 def test_what_is_quarantined_is_called_so_in_findings_alerts_and_commands() -> None:
     files = [file for file in tracked() if re.match(r"(cli|devstack)/src/.*\.py$", file)]
-    said = [*texts(), *((file, text) for file in files for text in _texts(file))]
+    all_texts = [*texts(), *((file, text) for file in files for text in _texts(file))]
     gone = re.compile(r"\bset aside\b|\bsets? \S+ aside\b|rows of state")
 
-    assert sorted({(file, text) for file, text in said if gone.search(text)}) == []
+    assert sorted({(file, text) for file, text in all_texts if gone.search(text)}) == []
 
 
 def test_each_term_with_a_dotted_line_has_a_hover_text_and_each_text_a_term() -> None:
-    told = (ROOT / WEB / "lib" / "terms.ts").read_text(encoding="utf-8")
-    known = dict(re.findall(r'^  ([a-z]+):\s+"([^"]{20,})"', told, re.MULTILINE))
+    terms = (ROOT / WEB / "lib" / "terms.ts").read_text(encoding="utf-8")
+    hover_texts = dict(re.findall(r'^  ([a-z]+):\s+"([^"]{20,})"', terms, re.MULTILINE))
     sources = pages()
     used = {word for text in sources.values() for word in re.findall(r'\bof="([a-z]+)"', text)}
     used |= {word for text in sources.values() for word in re.findall(r'\bword: "([a-z]+)"', text)}
@@ -156,6 +156,15 @@ def test_each_term_with_a_dotted_line_has_a_hover_text_and_each_text_a_term() ->
     used |= {"field"} if "tag" in used else set()
     styled = [file for file in sources if "underline dotted" in (ROOT / file).read_text(encoding="utf-8")]
 
-    assert set(known) == {"watermark", "window", "late", "lag", "quarantine", "tag", "field", "checkpoint"}
-    assert used == set(known)
+    assert set(hover_texts) == {
+        "watermark",
+        "window",
+        "late",
+        "lag",
+        "quarantine",
+        "tag",
+        "field",
+        "checkpoint",
+    }
+    assert used == set(hover_texts)
     assert styled == [f"{WEB}parts/Term.svelte"]  # where a line is dotted there is a title

@@ -1,4 +1,4 @@
-"""How fresh rows are is what a consumer at the sink measures, and what is completed can be read there."""
+"""Freshness is as a consumer at the sink measures it, and completed rows can be read there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from daggerclient import Client, NotCompletedError, RefusedError
 pytestmark = pytest.mark.integration
 
 BUSY_S = 5.0
-"""What a busy machine may add between a row's acknowledgement and its being read."""
+"""Seconds that a busy machine may add between a row's acknowledgement and its being read."""
 WINDOWS = 12
 WITHIN_S = 240.0
 SQL = """\
@@ -51,7 +51,7 @@ class Sink:
         self.ages_s: list[float] = []
 
     def read(self, seconds: float) -> None:
-        """Read for so long; how old each row is when it arrives."""
+        """Read for so long, and note how old each row is when it arrives."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if (message := self._consumer.poll(min(left, 0.1))) is not None and message.error() is None:
@@ -71,8 +71,8 @@ class Sink:
 
 
 @contextmanager
-def fed(bookings: Bookings) -> Iterator[list[int]]:
-    """Ten records a second, each of its own moment, while the context is open; how many there were."""
+def feeding(bookings: Bookings) -> Iterator[list[int]]:
+    """Feed ten records a second, each of its own moment, while the context is open; yield their count."""
     done, count = Event(), [0]
 
     def feed() -> None:
@@ -112,7 +112,7 @@ def test_freshness_is_what_a_consumer_measures_and_what_is_completed_is_in_the_s
     cli("apply", path)
     partition = f"{bookings.name}/0"
     with Client(stack.gateway, token_file=stack.token_file) as client:
-        with fed(bookings) as count:
+        with feeding(bookings) as count:
             end = time.monotonic() + WITHIN_S
             while len(sink.rows) < WINDOWS:
                 sink.read(1)
@@ -123,7 +123,9 @@ def test_freshness_is_what_a_consumer_measures_and_what_is_completed_is_in_the_s
         client.wait_completed(bookings.name, {partition: last_offset(bookings)}, timeout_s=WITHIN_S)
         sink.read_all()
         completed = sum(row["num_of_bookings"] for row in sink.rows)
-        told = cli.until(name, lambda dagger: dagger["vitals"]["freshness"]["out"]["rows"] >= len(sink.rows))
+        observed = cli.until(
+            name, lambda dagger: dagger["vitals"]["freshness"]["out"]["rows"] >= len(sink.rows)
+        )
         degraded = cli.until(
             name, lambda dagger: dagger["phase"] == "DEGRADED" and "FRESHNESS_MISSED" in codes(dagger)
         )
@@ -133,7 +135,7 @@ def test_freshness_is_what_a_consumer_measures_and_what_is_completed_is_in_the_s
             client.wait_completed(bookings.name, {partition: last_offset(bookings)}, timeout_s=WITHIN_S)
     sink.close()
 
-    fresh = told["vitals"]["freshness"]["out"]
+    fresh = observed["vitals"]["freshness"]["out"]
     measured = statistics.quantiles(sink.ages_s, n=100, method="inclusive")
     for shown_ms, measured_s in ((fresh["p50_ms"], measured[49]), (fresh["p95_ms"], measured[94])):
         assert -0.1 * measured_s <= measured_s - shown_ms / 1000 <= BUSY_S + 0.1 * measured_s

@@ -124,7 +124,7 @@ def cli(users: Mapping[str, pwd.struct_passwd], place: Path) -> Iterator[Cli]:
 def test_drivers_of_two_teams_run_as_two_users_and_reach_nothing_of_each_other(
     users: Mapping[str, pwd.struct_passwd], place: Path, cli: Cli
 ) -> None:
-    stack = state.known(cli.state_dir)
+    stack = state.require(cli.state_dir)
     bookings = Bookings(stack.kafka, cli)
     secrets = {team: give_database(cli, stack, place, team, user) for team, user in users.items()}
     register_sink(cli, stack, place)
@@ -185,10 +185,10 @@ def the_scheduler_rules_both(
     cli: Cli, names: Mapping[str, str], running: Mapping[str, DriverIdentity]
 ) -> None:
     """Restart the scheduler: it adopts both; then one is stopped, one killed and launched anew."""
-    process = state.known(cli.state_dir).running("scheduler")
+    process = state.require(cli.state_dir).running("scheduler")
     assert process is not None
     psutil.Process(process.pid).kill()
-    until(lambda: state.known(cli.state_dir).running("scheduler") is None)
+    until(lambda: state.require(cli.state_dir).running("scheduler") is None)
     cli("local", "up", "--detach")
     shown = {team: cli.until(names[team], lambda it: bool(it["phase"] == "RUNNING")) for team in TEAMS}
     assert {team: shown[team]["generation"] for team in TEAMS} == {

@@ -18,12 +18,12 @@ Opened = Callable[..., Visit]
 DAGGER = "/daggers/completed_bookings"
 NAMED = "Object.defineProperty(Navigator.prototype, {!r}, {{ get: () => {}, configurable: true }});"
 UNUSUAL = ["en-US@posix", "C", "de_DE.UTF-8", "", "x"]
-"""What systems call a language, and no browser may."""
+"""Names that systems give a language, and no browser may."""
 
 
 @contextmanager
-def opened(chromium: Browser, site: str, script: str = "", **how: str) -> Iterator[Page]:
-    """A window of a browser with these languages; what its console complains of is an error."""
+def open_window(chromium: Browser, site: str, script: str = "", **how: str) -> Iterator[Page]:
+    """Open a window of a browser with these languages; fail if its console complains."""
     context = chromium.new_context(**how)  # type: ignore[arg-type] # locale and zone
     context.set_default_timeout(60_000)
     if script:
@@ -47,15 +47,15 @@ def opened(chromium: Browser, site: str, script: str = "", **how: str) -> Iterat
 
 
 def test_a_browser_with_the_language_of_a_posix_process_shows_a_dagger(chromium: Browser, site: str) -> None:
-    """One that is started without a language has that of its process, which may be none."""
-    with opened(chromium, site) as page:
+    """Start without a language: it is then that of the process, which may be none."""
+    with open_window(chromium, site) as page:
         expect(page.get_by_role("region", name="Newest rows")).to_contain_text("1,239")
 
 
 @pytest.mark.parametrize("named", UNUSUAL)
 def test_what_is_no_language_is_mended_in_one_place(chromium: Browser, site: str, named: str) -> None:
     script = NAMED.format("language", repr(named)) + NAMED.format("languages", f"[{named!r}]")
-    with opened(chromium, site, script, locale="en-GB") as page:
+    with open_window(chromium, site, script, locale="en-GB") as page:
         expect(page.get_by_role("region", name="Newest rows")).to_contain_text(re.compile(r"1[.,]239"))
 
 
@@ -73,8 +73,8 @@ def test_what_is_no_language_is_mended_in_one_place(chromium: Browser, site: str
 def test_numbers_times_and_zones_are_the_viewers(
     chromium: Browser, site: str, locale: str, zone: str, number: str, instant: str
 ) -> None:
-    with opened(chromium, site, locale=locale, timezone_id=zone) as page:
+    with open_window(chromium, site, locale=locale, timezone_id=zone) as page:
         expect(page.get_by_role("region", name="Newest rows")).to_contain_text(number)
-        told = page.locator("section[aria-label=History] time").first
-        expect(told).to_be_visible()
-        assert re.search(instant, told.get_attribute("title") or "")
+        first = page.locator("section[aria-label=History] time").first
+        expect(first).to_be_visible()
+        assert re.search(instant, first.get_attribute("title") or "")

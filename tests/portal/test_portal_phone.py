@@ -120,7 +120,7 @@ def test_the_palette_leads_by_keys_to_a_page_a_dagger_and_a_stream(visit: Opened
 
 
 def _stay(state: str) -> Callable[[Route], None]:
-    """What answers calls in a state: nobody, an answer with nothing in it, or an error."""
+    """Return what answers calls in a state: nobody, an answer with nothing in it, or an error."""
 
     def answer(route: Route) -> None:
         stream = "connect+proto" in (route.request.headers.get("content-type") or "")
@@ -131,8 +131,8 @@ def _stay(state: str) -> Callable[[Route], None]:
         elif state == "empty":
             route.fulfill(status=200, body=b"", content_type="application/proto")
         elif state == "error":
-            told = json.dumps({"code": "internal", "message": "it failed, and `daggers logs x` says why"})
-            route.fulfill(status=500, body=told, content_type="application/json")
+            error = json.dumps({"code": "internal", "message": "it failed, and `daggers logs x` says why"})
+            route.fulfill(status=500, body=error, content_type="application/json")
 
     return answer
 
@@ -159,7 +159,7 @@ def test_axe_finds_nothing_in_any_state(visit: Opened, packages: Path, state: st
 
 
 def test_nothing_moves_for_who_wants_no_motion(visit: Opened) -> None:
-    """The window asks for reduced motion; each element, also before and after it, has none."""
+    """Ask for reduced motion: no element has any, nor what stands before and after it."""
     one = visit()
     page = one.open("/daggers/completed_bookings", "completed_bookings")
     moving = """() => [...document.querySelectorAll("*")].flatMap(each =>

@@ -1,4 +1,4 @@
-"""What does not answer is said once, in one sentence, since when; and pages go on by themselves."""
+"""Pages say once what does not answer, in one sentence, since when; and go on by themselves."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ SINCE = re.compile(r"since .*\d\d:\d\d:\d\d UTC")
 
 
 @dataclass
-class Gateway:
+class CuttableGateway:
     """A gateway behind a proxy that can be cut, which looks to a portal as if it were stopped."""
 
     proxy: Proxy
     deaf: str = ""
-    """What it says that it does not hear from."""
+    """Name of the system that it says it does not hear from; empty if it hears all."""
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """While it does not answer."""
+        """Cut the gateway off while the context is open: it does not answer."""
         self.proxy.cut()
         try:
             yield
@@ -43,11 +43,11 @@ class Gateway:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, str]]:
-    """A gateway that knows what the pages show, and the address of a portal in front of it."""
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CuttableGateway, str]]:
+    """Serve a gateway that knows what the pages show; yield it and the address of a portal before it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     folder = tmp_path_factory.mktemp("truth")
-    deaf: list[Gateway] = []
+    deaf: list[CuttableGateway] = []
     away = lambda: deaf[0].deaf if deaf else ""  # noqa: E731 - told by the test, once there is one
     database = f"sqlite:///{folder}/gateway.db"
     with (
@@ -57,26 +57,26 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, s
         portal(f"127.0.0.1:{proxy.port}", folder) as address,
     ):
         fill(channel, folder)
-        deaf.append(Gateway(proxy))
+        deaf.append(CuttableGateway(proxy))
         yield deaf[0], address
     structlog.reset_defaults()
 
 
 @pytest.fixture
-def gateway(world: tuple[Gateway, str]) -> Gateway:
-    """The gateway."""
+def gateway(world: tuple[CuttableGateway, str]) -> CuttableGateway:
+    """Return the gateway."""
     return world[0]
 
 
 @pytest.fixture
-def site(world: tuple[Gateway, str]) -> str:
-    """Where the portal is."""
+def site(world: tuple[CuttableGateway, str]) -> str:
+    """Return the address of the portal."""
     return world[1]
 
 
 @pytest.fixture
 def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
-    """As everywhere."""
+    """Yield a function that opens windows of the browser at this portal."""
     yield from visiting(chromium, site)
 
 
@@ -91,7 +91,7 @@ def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
     ],
 )
 def test_a_gateway_that_is_away_is_said_once_and_the_page_goes_on_when_it_is_back(
-    visit: Opened, gateway: Gateway, path: str, heading: str
+    visit: Opened, gateway: CuttableGateway, path: str, heading: str
 ) -> None:
     one = visit()
     one.refused = {503}
@@ -109,7 +109,7 @@ def test_a_gateway_that_is_away_is_said_once_and_the_page_goes_on_when_it_is_bac
 
 
 def test_a_page_that_is_opened_while_the_gateway_is_away_begins_when_it_is_back(
-    visit: Opened, gateway: Gateway
+    visit: Opened, gateway: CuttableGateway
 ) -> None:
     one = visit()
     one.refused = {503}
@@ -122,7 +122,7 @@ def test_a_page_that_is_opened_while_the_gateway_is_away_begins_when_it_is_back(
     expect(one.page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_kafka_that_is_away_is_said_once_with_since_when(visit: Opened, gateway: Gateway) -> None:
+def test_a_kafka_that_is_away_is_said_once_with_since_when(visit: Opened, gateway: CuttableGateway) -> None:
     one = visit()
     page = one.open("/clusters", "Clusters")
     expect(page.get_by_role("row").filter(has_text="local[2]")).to_be_visible()
@@ -144,8 +144,8 @@ def test_a_session_that_has_ended_is_said_once(visit: Opened) -> None:
     page = one.open("/clusters", "Clusters")
 
     def refuse(route: Route) -> None:
-        told = '{"code": "unauthenticated", "message": "The session has ended: log in again."}'
-        route.fulfill(status=401, body=told, content_type="application/json")
+        error = '{"code": "unauthenticated", "message": "The session has ended: log in again."}'
+        route.fulfill(status=401, body=error, content_type="application/json")
 
     page.route(re.compile("/api/"), refuse)
     expect(page.get_by_role("alert")).to_contain_text("Your session has ended")
@@ -157,16 +157,16 @@ def test_a_session_that_has_ended_is_said_once(visit: Opened) -> None:
 
 def test_numbers_that_stand_still_are_greyed_with_their_age(visit: Opened) -> None:
     one = visit()
-    heard = time.time() - 720
+    heartbeat_s = time.time() - 720
 
     def got(route: Route) -> None:
-        shown = dagger_service_pb2.GetDaggerResponse.FromString(route.fetch().body())
-        shown.dagger.phase = dagger_pb2.RUNNING
-        shown.dagger.vitals.dagger = shown.dagger.name
-        shown.dagger.vitals.lag = 1_204
-        shown.dagger.vitals.heard_time.FromSeconds(int(heard))
-        shown.dagger.vitals.watermark.FromSeconds(int(heard) - 12)
-        answer_once(route, shown)
+        response = dagger_service_pb2.GetDaggerResponse.FromString(route.fetch().body())
+        response.dagger.phase = dagger_pb2.RUNNING
+        response.dagger.vitals.dagger = response.dagger.name
+        response.dagger.vitals.lag = 1_204
+        response.dagger.vitals.heard_time.FromSeconds(int(heartbeat_s))
+        response.dagger.vitals.watermark.FromSeconds(int(heartbeat_s) - 12)
+        answer_once(route, response)
 
     one.page.route(re.compile("DaggerService/GetDagger"), got)
     page = one.open("/daggers/completed_bookings", "completed_bookings")
@@ -180,7 +180,7 @@ def test_numbers_that_stand_still_are_greyed_with_their_age(visit: Opened) -> No
     expect(page.locator("header .pill")).to_have_class(re.compile("idle"))
     muted = page.locator("header .muted").first.evaluate("each => getComputedStyle(each).color")
     assert facts.locator("b").first.evaluate("each => getComputedStyle(each).color") == muted
-    heard = time.time()
+    heartbeat_s = time.time()
 
     expect(facts).not_to_have_class(re.compile("still"))
     expect(page.locator("header .pill")).to_have_class(re.compile("good"))

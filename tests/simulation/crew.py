@@ -12,7 +12,7 @@ from tests.simulation import services
 from tests.simulation.hosts import Host, SimulatedDriver, Sinks
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.outside import SimulatedProjection, SimulatedSpark, SimulatedWebhooks
-from tests.simulation.services import Gateway, Service
+from tests.simulation.services import GatewayModel, Service
 from tests.simulation.world import World
 
 
@@ -24,7 +24,7 @@ class Member:
     service: Service
     host: Host | None = None
     """Where a scheduler runs; the others are on machines that nobody talks of."""
-    gateway: Gateway | None = None
+    gateway: GatewayModel | None = None
 
     @property
     def process(self) -> Process:
@@ -81,7 +81,7 @@ class Crew:
         member: Member
         match role:
             case "gateway":
-                gateway = Gateway(self.world, process, self.projection)
+                gateway = GatewayModel(self.world, process, self.projection)
                 member = Member(role, Service(self.loop, process, gateway.run()), gateway=gateway)
             case "monitor":
                 body = services.watch(self.world, process, self.webhooks, self._spark, self._ended)

@@ -139,7 +139,7 @@ def scheduler(
     )
 
 
-class Gateway:
+class GatewayModel:
     """A gateway without its door: the fold, its tables if any, and the writer that its handlers call."""
 
     def __init__(self, world: World, process: Process, projection: Projection | None) -> None:
@@ -149,7 +149,7 @@ class Gateway:
         self._world, self._projection = world, projection
 
     async def run(self) -> None:
-        """As `api_gateway.server.serving`. Raises: LogUnavailable."""
+        """Run as `api_gateway.server.serving` does. Raises: LogUnavailable."""
         world = self._world
         fold, seen = Fold(), LogPosition()
         if self._projection is not None:

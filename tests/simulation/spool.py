@@ -41,7 +41,7 @@ class Rules:
     replay_waits: bool = True
     """A replay corrects rows of a sink only while its log is empty."""
     oldest_aside: bool = True
-    """What is too much is set aside from the log's begin: the sink gets the newest."""
+    """Rows beyond the bound are set aside from the log's begin: the sink gets the newest."""
     host_is_no_place: bool = True
     """The log is in no host: a driver on another host reads it."""
     counts_whole: bool = True
@@ -50,7 +50,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Driver:
-    """What a driver has in memory: nothing of it outlives a kill."""
+    """Memory of a driver: nothing of it outlives a kill."""
 
     epoch: int
     batch: int | None = None
@@ -58,14 +58,14 @@ class Driver:
     part: int = 0
     """The next part of its batch."""
     spools: bool = False
-    """Whether the batch goes to the log."""
+    """True if the batch goes to the log."""
     has_marked: bool = False
     drained: frozenset[Entry] = frozenset()
-    """What of the first batch in the log the sink has taken, by this driver's memory."""
+    """Entries of the first batch in the log that the sink has taken, by this driver's memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class SpoolWorld:
     """Everything, at one moment."""
 
     committed: int = 0
@@ -77,7 +77,7 @@ class World:
     drivers: tuple[Driver, ...] = (Driver(0),)
     """The last holds the lease."""
     kills: int
-    """How many faults of each kind may still happen."""
+    """Faults of each kind that may still happen."""
     outages: int
     edits: int = 1
     replays: int = 1
@@ -85,21 +85,21 @@ class World:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is tried."""
+    """One setting to try in every order of steps."""
 
     rules: Rules = field(default_factory=Rules)
     batches: int = 3
     bound: int = 2
     """Batches that the log may hold."""
     skips: bool = False
-    """Whether what is too much is set aside; else it is waited for."""
+    """True if rows beyond the bound are set aside; else the driver waits."""
     kills: int = 1
     outages: int = 1
 
 
 def explore(setting: Setting) -> int:
     """Try every order of steps; return how many worlds there are. Raises: BrokenError."""
-    first = World(kills=setting.kills, outages=setting.outages)
+    first = SpoolWorld(kills=setting.kills, outages=setting.outages)
     seen, open_ = {first}, [first]
     while open_:
         world = open_.pop()
@@ -117,7 +117,7 @@ def explore(setting: Setting) -> int:
     return len(seen)
 
 
-def _steps(world: World, setting: Setting) -> Iterator[tuple[str, World]]:
+def _steps(world: SpoolWorld, setting: Setting) -> Iterator[tuple[str, SpoolWorld]]:
     rules = setting.rules
     acting = range(len(world.drivers)) if not rules.fenced else range(len(world.drivers))[-1:]
     for number in acting:
@@ -146,13 +146,17 @@ def _steps(world: World, setting: Setting) -> Iterator[tuple[str, World]]:
             yield "fault: replayed", replace(corrected, replays=world.replays - 1)
 
 
-def _driver_steps(world: World, driver: Driver, setting: Setting) -> Iterator[tuple[str, World, Driver]]:
+def _driver_steps(
+    world: SpoolWorld, driver: Driver, setting: Setting
+) -> Iterator[tuple[str, SpoolWorld, Driver]]:
     yield from _batch_steps(world, driver, setting)
     yield from _drain_steps(world, driver, setting)
 
 
-def _batch_steps(world: World, driver: Driver, setting: Setting) -> Iterator[tuple[str, World, Driver]]:
-    """What the batch after the committed ones does next."""
+def _batch_steps(
+    world: SpoolWorld, driver: Driver, setting: Setting
+) -> Iterator[tuple[str, SpoolWorld, Driver]]:
+    """Yield the next steps of the batch after the committed ones."""
     rules, batch = setting.rules, driver.batch
     if batch is None:
         if world.committed < setting.batches:
@@ -180,8 +184,10 @@ def _batch_steps(world: World, driver: Driver, setting: Setting) -> Iterator[tup
         yield "sets aside", replace(world, aside=world.aside | {(batch, driver.part)}), further
 
 
-def _drain_steps(world: World, driver: Driver, setting: Setting) -> Iterator[tuple[str, World, Driver]]:
-    """What becomes of the first whole batch of the log; rows without a marker were never committed."""
+def _drain_steps(
+    world: SpoolWorld, driver: Driver, setting: Setting
+) -> Iterator[tuple[str, SpoolWorld, Driver]]:
+    """Yield the steps with the first whole batch of the log; rows without a marker were never committed."""
     end = next((place for place, entry in enumerate(world.log) if entry[2] == END), None)
     if end is None:
         return
@@ -201,18 +207,18 @@ def _drain_steps(world: World, driver: Driver, setting: Setting) -> Iterator[tup
         yield "sets the oldest aside", replace(behind, aside=aside), forgets
 
 
-def _is_full(world: World, setting: Setting) -> bool:
-    """Whether no further batch may be appended."""
+def _is_full(world: SpoolWorld, setting: Setting) -> bool:
+    """Tell whether no further batch may be appended."""
     if setting.rules.counts_whole:
         return sum(entry[2] == END for entry in world.log) >= setting.bound
     return len(world.log) >= setting.bound * len(PARTS)
 
 
-def _write(world: World, batch: int, part: int) -> World:
+def _write(world: SpoolWorld, batch: int, part: int) -> SpoolWorld:
     return _put(world, "x" if part == 0 else f"w{batch}", batch)
 
 
-def _put(world: World, key: str, version: float) -> World:
+def _put(world: SpoolWorld, key: str, version: float) -> SpoolWorld:
     """Put a row into the sink. Raises: BrokenError for one that takes the place of a newer one."""
     rows = dict(world.sink)
     if rows.get(key, version) > version:
@@ -220,8 +226,8 @@ def _put(world: World, key: str, version: float) -> World:
     return replace(world, sink=frozenset({**rows, key: version}.items()))
 
 
-def _check(world: World, setting: Setting) -> None:
-    """Nothing committed is lost, and the log is bounded."""
+def _check(world: SpoolWorld, setting: Setting) -> None:
+    """Check that nothing committed is lost, and the log is bounded. Raises: BrokenError."""
     rows = dict(world.sink)
     spooled = {entry[1:] for entry in world.log}
     for batch in range(world.committed):
@@ -230,17 +236,17 @@ def _check(world: World, setting: Setting) -> None:
             if not (in_sink[part] or (batch, part) in spooled or (batch, part) in world.aside):
                 raise BrokenError(f"part {part} of batch {batch} is nowhere: {world}")
     # what kills and edits left of a batch, at most all of it each time, is there as well
-    if len(world.log) > (len(PARTS) + 1) * (setting.bound + setting.kills + World.edits):
+    if len(world.log) > (len(PARTS) + 1) * (setting.bound + setting.kills + SpoolWorld.edits):
         raise BrokenError(f"the log grows: {world}")
 
 
-def _is_over(world: World, setting: Setting) -> bool:
+def _is_over(world: SpoolWorld, setting: Setting) -> bool:
     whole = any(entry[2] == END for entry in world.log)
     return world.committed == setting.batches and not whole and world.drivers[-1].batch is None
 
 
-def _check_end(world: World, setting: Setting) -> None:
-    """The sink is as a recount, but for what is set aside; of updates it has the newest."""
+def _check_end(world: SpoolWorld, setting: Setting) -> None:
+    """Check that the sink is as a recount, but for what is set aside; of updates it has the newest."""
     rows, last = dict(world.sink), setting.batches - 1
     for batch in range(setting.batches):
         if f"w{batch}" not in rows and (batch, 1) not in world.aside:

@@ -61,12 +61,12 @@ def prepare(stack: Stack, tools: Tools) -> None:
 
 
 def folder(stack: Stack) -> Path:
-    """Where the broker works, and its data is."""
+    """Return the folder where the broker works, and its data is."""
     return stack.state_dir / "kafka"
 
 
 def command(stack: Stack, tools: Tools) -> list[str]:
-    """The broker's command line, for its folder."""
+    """Return the broker's command line, for its folder."""
     home = folder(stack)
     return [
         str(tools.java_home / "bin" / "java"),
@@ -77,7 +77,7 @@ def command(stack: Stack, tools: Tools) -> list[str]:
 
 
 def ready(stack: Stack) -> bool:
-    """Whether the broker answers as the leader of its cluster."""
+    """Tell whether the broker answers as the leader of its cluster."""
     if not ports.is_open(stack.ports["kafka"]):
         return False
     try:

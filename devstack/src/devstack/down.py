@@ -55,7 +55,7 @@ def down(state_dir: Path, steps: Steps) -> bool:
 
 
 def runs(state_dir: Path) -> bool:
-    """Whether anything of a stack runs. Raises: RefusedError when its file is damaged."""
+    """Tell whether anything of a stack runs. Raises: RefusedError when its file is damaged."""
     return bool(_running(state_dir, state.load(state_dir)) or drivers.find(state_dir))
 
 
@@ -66,16 +66,18 @@ def _sweep(state_dir: Path) -> None:
             shutil.rmtree(state_dir)
 
 
-def _running(state_dir: Path, stack: state.Stack | None) -> list[processes.Started]:
+def _running(state_dir: Path, stack: state.Stack | None) -> list[processes.StackProcess]:
     recorded = [process for process in stack.processes if process.members()] if stack else []
-    known = {process.pid for process in recorded}
-    return recorded + [process for process in processes.marked(state_dir) if process.pid not in known]
+    recorded_pids = {process.pid for process in recorded}
+    return recorded + [
+        process for process in processes.find_marked(state_dir) if process.pid not in recorded_pids
+    ]
 
 
 def _stop_drivers(state_dir: Path, steps: Steps) -> None:
     launched = drivers.find(state_dir)
     if launched:
-        with steps.step(f"stopping drivers: {', '.join(map(drivers.called, launched))}"):
+        with steps.step(f"stopping drivers: {', '.join(map(drivers.describe, launched))}"):
             killed = drivers.stop_all(state_dir, grace_s=DRIVER_GRACE_S)
         if killed:
             steps.note(f"killed, as they did not end in {DRIVER_GRACE_S:.0f} s: {', '.join(killed)}")

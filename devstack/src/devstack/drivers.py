@@ -11,25 +11,25 @@ from chassis.files import touch
 from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
 from devstack import processes
-from devstack.processes import Started
+from devstack.processes import StackProcess
 
 
 def find(state_dir: Path) -> list[DriverIdentity]:
-    """Every launch of which a process lives, also one of an older version or of a deleted directory."""
+    """Find every launch of which a process lives, also one of an older version or of a deleted directory."""
     runs = Path(os.path.realpath(state_dir)) / "runs"
     living = drivers.living(runs) + drivers.unwritten(runs)
     return sorted(living, key=lambda driver: (driver.dagger, driver.generation))
 
 
-def called(driver: DriverIdentity) -> str:
-    """What a person is told of it: its dagger, or that it has none."""
+def describe(driver: DriverIdentity) -> str:
+    """Describe a driver to a person: its dagger, or that it has none."""
     return "the spare" if driver.dagger == rundir.SPARE else driver.dagger
 
 
-def session(driver: DriverIdentity) -> Started:
-    """What runs of a driver: the wrapper, the JVM, the Python half and its workers."""
-    return Started(
-        name=f"driver {called(driver)}",
+def session(driver: DriverIdentity) -> StackProcess:
+    """Return what runs of a driver: the wrapper, the JVM, the Python half and its workers."""
+    return StackProcess(
+        name=f"driver {describe(driver)}",
         pid=driver.pid,
         start_ticks=driver.start_ticks,
         boot_id=driver.boot_id,

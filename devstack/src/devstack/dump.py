@@ -1,4 +1,4 @@
-"""What the projection of an embedded stack lists: every row, sorted; the same bytes for the same log."""
+"""Dump what the projection of an embedded stack lists: every row, sorted; the same bytes for the same log."""
 
 import json
 import sqlite3
@@ -14,7 +14,7 @@ LEFT_OUT = ("projection", "snapshot", "quarantine", "quarantine_outcomes", "quar
 
 
 def dump(stack: Stack) -> list[dict[str, Any]]:
-    """Every row of every table, with the table's name, sorted; bytes as hexadecimal.
+    """Return every row of every table, with the table's name, sorted; bytes as hexadecimal.
 
     Raises RefusedError when there is no projection to be read.
     """
@@ -30,7 +30,7 @@ def dump(stack: Stack) -> list[dict[str, Any]]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row as one line of JSON."""
+    """Return a row as one line of JSON."""
     return json.dumps(row, ensure_ascii=False)
 
 

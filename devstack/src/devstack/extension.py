@@ -17,7 +17,7 @@ class Devstack:
         self._installation = installation
 
     def commands(self) -> Mapping[str, LazyCommand]:
-        """Its commands, not loaded."""
+        """Return its commands, not loaded."""
         about = "Run the embedded stack on this machine: Kafka, InfluxDB and the services."
         runs = "Run the two example daggers on a simulated city, and recount their windows."
         return {
@@ -26,7 +26,7 @@ class Devstack:
         }
 
     def stack(self, given: Path | None, home: Path) -> Path | None:
-        """The directory of the stack that is meant; None when there is none."""
+        """Return the directory of the stack that is meant; None when there is none."""
         return given or remembered.last(home, self._installation)
 
     def gateway(self, given: Path | None, home: Path) -> str:
@@ -42,7 +42,7 @@ class Devstack:
         return stack.gateway
 
     def token_file(self, address: str, given: Path | None, home: Path) -> Path | None:
-        """The file with the token of the stack that is meant; None at any other address than its gateway's.
+        """Return the file with the meant stack's token; None at any other address than its gateway's.
 
         Nor is it shown when that gateway does not run: somebody else may listen there meanwhile.
         """
@@ -57,10 +57,10 @@ class Devstack:
 
     def kafka(self, given: Path | None, home: Path) -> str:
         """Bootstrap servers of the stack that is meant. Raises RefusedError when it was never started."""
-        return state.known(remembered.meant(given, home, self._installation)).kafka
+        return state.require(remembered.resolve_state_dir(given, home, self._installation)).kafka
 
     def _none_known(self, home: Path) -> str:
-        """Why no stack is taken, where there is one of another installation."""
+        """Say why no stack is taken, where there is one of another installation."""
         newest = remembered.last_of_machine(home)
         if newest is None:
             return "no gateway is known"

@@ -58,13 +58,13 @@ def prepare(stack: Stack) -> None:
 
 
 def command(stack: Stack, tools: Tools) -> list[str]:
-    """The server's command line."""
+    """Return the server's command line."""
     assert tools.influxd is not None
     return [str(tools.influxd), "-config", str(stack.state_dir / "influxdb" / "influxdb.conf")]
 
 
 def ready(stack: Stack) -> bool:
-    """Whether the server answers; then also makes sure of its user and its database.
+    """Tell whether the server answers; then also makes sure of its user and its database.
 
     Raises: RefusedError when it refuses our password.
     """
@@ -114,7 +114,7 @@ def own_database(stack: Stack, name: str, token: Path) -> Influx:
 
 
 def read_token(file: str | Path) -> str:
-    """The token in a file. Raises RefusedError when it cannot be read."""
+    """Read the token in a file. Raises RefusedError when it cannot be read."""
     try:
         return Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -7,12 +7,14 @@ from chassis import paths
 from cli.errors import RefusedError
 
 
-def refuse_unusable(what: str, place: Path, instead: str = "name another one") -> None:
+def refuse_unusable(title: str, place: Path, instead: str = "name another one") -> None:
     """Raises: RefusedError for a path that no program, or not each of them, can be told.
 
-    what: the place's name for a person; instead: what to do.
+    title: the place's name for a person; instead: what to do.
     """
     for path in {place.absolute(), Path(os.path.realpath(place))}:
         if (why := paths.unusable(path)) is not None:
-            shown = str(path).encode("utf-8", "backslashreplace").decode()
-            raise RefusedError(f"{what} {shown!r} cannot be used: {why}: {instead}", reason="PATH_UNUSABLE")
+            printable = str(path).encode("utf-8", "backslashreplace").decode()
+            raise RefusedError(
+                f"{title} {printable!r} cannot be used: {why}: {instead}", reason="PATH_UNUSABLE"
+            )

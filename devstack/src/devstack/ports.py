@@ -12,24 +12,24 @@ ATTEMPTS = 200
 
 
 def choose(names: Iterable[str], before: Mapping[str, int]) -> dict[str, int]:
-    """A port for each name: the one it had before if that is free, else another free one."""
+    """Choose a port for each name: the one it had before if that is free, else another free one."""
     chosen: dict[str, int] = {}
-    with ExitStack() as held:
+    with ExitStack() as listeners:
         for name in names:
             wanted = [before[name]] if name in before else []
             wanted += [random.randint(FIRST, LAST) for _ in range(ATTEMPTS)]  # noqa: S311 - not a secret
-            chosen[name] = next(bound for port in [*wanted, 0] if (bound := _hold(held, port)))
+            chosen[name] = next(bound for port in [*wanted, 0] if (bound := _hold(listeners, port)))
     return chosen
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this loopback port now."""
-    with ExitStack() as held:
-        return _hold(held, port) is not None
+    """Tell whether a server could listen on this loopback port now."""
+    with ExitStack() as listeners:
+        return _hold(listeners, port) is not None
 
 
 def is_open(port: int) -> bool:
-    """Whether something accepts connections on this loopback port."""
+    """Tell whether something accepts connections on this loopback port."""
     try:
         with socket.create_connection((LOOPBACK, port), timeout=1):
             return True
@@ -37,10 +37,10 @@ def is_open(port: int) -> bool:
         return False
 
 
-def _hold(held: ExitStack, port: int) -> int | None:
-    """Keep a port bound until `held` closes, so that no two names get the same; None when it is taken."""
+def _hold(listeners: ExitStack, port: int) -> int | None:
+    """Bind a port until `listeners` closes, so that no two names get the same; None if it is taken."""
     # SO_REUSEADDR as servers set it: connections that linger after a stop do not make a port taken
-    listener = held.enter_context(socket.socket())
+    listener = listeners.enter_context(socket.socket())
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((LOOPBACK, port))

@@ -1,4 +1,4 @@
-"""What psutil adds to `chassis.processes`: environments, ports, and signals that reach no later process."""
+"""Add by psutil to `chassis.processes`: environments, ports, and signals that reach no later process."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ def sessions_with(variable: str, matches: Callable[[str], bool]) -> dict[int, st
 
 
 def session_members(session: int) -> list[psutil.Process]:
-    """The living processes of a session."""
+    """Return the living processes of a session."""
     members = []
     for driver in processes.session(session):
         with suppress(psutil.Error):

@@ -25,7 +25,7 @@ MARK = "DAGGERS_LOCAL_PROCESS"
 
 
 @dataclass(frozen=True)
-class Started:
+class StackProcess:
     """A process we started.
 
     name: what it is, for people ("kafka").
@@ -42,11 +42,11 @@ class Started:
     log: str
 
     def alive(self) -> bool:
-        """Whether this very process runs; one that only waits to be reaped does not."""
+        """Tell whether this very process runs; one that only waits to be reaped does not."""
         return self.boot_id == boot_id() and start_ticks(self.pid) == self.start_ticks
 
     def members(self) -> "list[psutil.Process]":
-        """What runs of its session, itself included; empty when the pid is another process by now."""
+        """Return what runs of its session, itself included; empty when the pid is another process by now."""
         from devstack.process_table import session_members  # psutil: not for who asks where a stack is
 
         ticks = start_ticks(self.pid)
@@ -63,7 +63,7 @@ def start(
     log: Path,
     env: Mapping[str, str],
     folder: Path | None = None,
-) -> Started:
+) -> StackProcess:
     """Start a process that outlives us: its own session, no input, none of our descriptors.
 
     stack: the state directory that it is marked with, for `marked` to find it by.
@@ -79,16 +79,16 @@ def start(
         )  # fmt: skip
     # it is detached on purpose; reaped by `stop`, or by init after we are gone
     process.returncode = 0
-    return Started(name, process.pid, start_ticks(process.pid) or 0, boot_id(), str(log))
+    return StackProcess(name, process.pid, start_ticks(process.pid) or 0, boot_id(), str(log))
 
 
-def marked(stack: Path) -> list[Started]:
-    """The processes of a stack that run, found in the process table of this user; one for each session."""
+def find_marked(stack: Path) -> list[StackProcess]:
+    """Find the processes of a stack in the process table of this user; one for each session."""
     from devstack.process_table import sessions_with
 
     sessions = sessions_with(MARK, lambda mark: mark == _mark(mark.partition(":")[0], stack))
     return [
-        Started(mark.partition(":")[0], session, start_ticks(session) or 0, boot_id(), "")
+        StackProcess(mark.partition(":")[0], session, start_ticks(session) or 0, boot_id(), "")
         for session, mark in sessions.items()
     ]
 
@@ -97,7 +97,7 @@ def _mark(name: str, stack: Path) -> str:
     return f"{name}:{os.path.realpath(stack)}"
 
 
-def stop(processes: Iterable[Started], *, grace_s: float) -> list[str]:
+def stop(processes: Iterable[StackProcess], *, grace_s: float) -> list[str]:
     """SIGTERM to each process's group, SIGKILL to what is left of its session after `grace_s` seconds.
 
     Returns the names of those that had to be killed.
@@ -113,7 +113,7 @@ def stop(processes: Iterable[Started], *, grace_s: float) -> list[str]:
     return [process.name for process in killed]
 
 
-def kill(process: Started) -> None:
+def kill(process: StackProcess) -> None:
     """SIGKILL to every process of the session."""
     from devstack.process_table import kill_all
 
@@ -126,7 +126,7 @@ def signal_group(leader: int, number: signal.Signals) -> None:
         os.killpg(leader, number)
 
 
-def await_end(processes: Iterable[Started], grace_s: float) -> None:
+def await_end(processes: Iterable[StackProcess], grace_s: float) -> None:
     """Wait until nothing of these sessions runs, at most `grace_s` seconds."""
     deadline = time.monotonic() + grace_s
     pending = list(processes)
@@ -139,7 +139,7 @@ def await_end(processes: Iterable[Started], grace_s: float) -> None:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def ignoring_signals() -> Iterator[None]:
     """Finish what is inside: stopping is bounded in time, and half of it would leave processes behind."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.SIG_IGN) for number in numbers]

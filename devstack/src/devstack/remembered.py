@@ -1,4 +1,4 @@
-"""Which stack a command means that names none: the one that was last started from the same installation.
+"""Find the stack of a command that names none: the one that was last started from the same installation.
 
 Two checkouts on one machine have a stack each, and neither's commands touch the other's. An installation is
 the folder of its virtual environment (`sys.prefix`). Stacks of versions before this rule belong to nobody,
@@ -21,7 +21,7 @@ INSTALLATION: Final = Path(sys.prefix).resolve()
 
 
 @dataclass(frozen=True)
-class Remembered:
+class RememberedStack:
     """A stack that was started: its directory, and from which installation (None: not recorded)."""
 
     state_dir: Path
@@ -29,16 +29,16 @@ class Remembered:
 
     @property
     def exists(self) -> bool:
-        """Whether its directory is there, or something of it runs without one."""
-        return self.state_dir.is_dir() or bool(processes.marked(self.state_dir))
+        """Tell whether its directory is there, or something of it runs without one."""
+        return self.state_dir.is_dir() or bool(processes.find_marked(self.state_dir))
 
     def belongs_to(self, installation: Path) -> bool:
-        """Whether commands of `installation` may take it by themselves."""
+        """Tell whether commands of `installation` may take it by themselves."""
         return other_owner(self.state_dir, installation, self.installation) is None
 
 
 def last(state_home: Path, installation: Path) -> Path | None:
-    """The directory of the stack that this installation started last, if any of it is left."""
+    """Return the directory of the stack that this installation started last, if any of it is left."""
     own = _read(_own_file(state_home, installation))
     if own is not None and own.exists:
         return own.state_dir
@@ -46,8 +46,8 @@ def last(state_home: Path, installation: Path) -> Path | None:
     return newest.state_dir if newest is not None and newest.belongs_to(installation) else None
 
 
-def last_of_machine(state_home: Path) -> Remembered | None:
-    """The stack that this user started last, from whichever installation, if any of it is left."""
+def last_of_machine(state_home: Path) -> RememberedStack | None:
+    """Return the stack that this user started last, from whichever installation, if any of it is left."""
     newest = _read(_file(state_home))
     return newest if newest is not None and newest.exists else None
 
@@ -61,13 +61,13 @@ def remember(state_home: Path, state_dir: Path, installation: Path) -> None:
         replace_text(file, text, private=True)
 
 
-def meant(given: Path | None, state_home: Path, installation: Path) -> Path:
-    """The directory that a command means: as given, the installation's last one, or its usual one."""
+def resolve_state_dir(given: Path | None, state_home: Path, installation: Path) -> Path:
+    """Return the directory that a command means: as given, the installation's last one, or its usual one."""
     return given or last(state_home, installation) or _usual(state_home, installation)
 
 
 def other_owner(state_dir: Path, installation: Path, recorded: Path | None = None) -> Path | None:
-    """The installation that a stack belongs to, where that is another one that is still there; else None.
+    """Return the installation that a stack belongs to, if that is another one that still exists; else None.
 
     recorded: what is known of it, where its directory says nothing.
     """
@@ -80,18 +80,18 @@ def other_owner(state_dir: Path, installation: Path, recorded: Path | None = Non
 
 
 def _usual(state_home: Path, installation: Path) -> Path:
-    """Where an installation keeps its stack unless told otherwise."""
+    """Return where an installation keeps its stack unless it is set otherwise."""
     common = (state_home / "daggers" / "local").absolute()  # everybody's, before this rule
     if (common / state.FILE).exists() and other_owner(common, installation) is None:
         return common
     return common.with_name(f"local-{_key(installation)}")
 
 
-def _read(file: Path) -> Remembered | None:
+def _read(file: Path) -> RememberedStack | None:
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
         owner = raw.get("installation")
-        return Remembered(Path(raw["state_dir"]), Path(owner) if owner else None)
+        return RememberedStack(Path(raw["state_dir"]), Path(owner) if owner else None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -105,5 +105,5 @@ def _file(state_home: Path) -> Path:
 
 
 def _key(installation: Path) -> str:
-    """A short name of an installation that no other one of the machine has."""
+    """Return a short name of an installation that no other one of the machine has."""
     return hashlib.sha256(str(installation).encode()).hexdigest()[:8]

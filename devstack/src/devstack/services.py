@@ -32,12 +32,12 @@ LOOPBACK = {"DAGGERS_ALLOWED_NETWORKS": "127.0.0.0/8, ::1/128"}
 
 
 def gateway_command() -> list[str]:
-    """The gateway's command line."""
+    """Return the gateway's command line."""
     return [sys.executable, "-m", "api_gateway"]
 
 
 def gateway_environment(stack: Stack) -> dict[str, str]:
-    """The gateway's settings."""
+    """Return the gateway's settings."""
     references = {"DAGGERS_GATEWAY_REFERENCE_PLACES": folders.as_list([str(stack.state_dir / "references")])}
     secrets = {"DAGGERS_SECRET_PLACES": _secret_places(stack)}
     usual = {**references, **secrets, **LOOPBACK, **_folders(stack), **_environment()}
@@ -51,12 +51,12 @@ def gateway_environment(stack: Stack) -> dict[str, str]:
 
 
 def files_folder(stack: Stack) -> Path:
-    """Where sinks may write files."""
+    """Return the folder where sinks may write files."""
     return stack.state_dir / "files"
 
 
 def secrets_folder(stack: Stack) -> Path:
-    """Where every team may have its secrets; nobody else than its owner reads it."""
+    """Return the folder where every team may have its secrets; nobody else than its owner reads it."""
     return make_private(stack.state_dir / "secrets")
 
 
@@ -69,7 +69,7 @@ def _secret_places(stack: Stack) -> str:
 
 
 def gateway_ready(stack: Stack) -> bool:
-    """Whether the gateway says that it serves."""
+    """Tell whether the gateway says that it serves."""
     with grpc.insecure_channel(stack.health, options=[("grpc.enable_http_proxy", 0)]) as channel:
         try:
             health = health_pb2_grpc.HealthStub(channel)
@@ -80,12 +80,12 @@ def gateway_ready(stack: Stack) -> bool:
 
 
 def portal_command() -> list[str]:
-    """The portal's command line."""
+    """Return the portal's command line."""
     return [sys.executable, "-m", "portal"]
 
 
 def portal_environment(stack: Stack) -> dict[str, str]:
-    """The portal's settings: of the user's none, for its gateway is this stack's."""
+    """Return the portal's settings: of the user's none, for its gateway is this stack's."""
     own = {name: value for name, value in _environment().items() if not name.startswith("DAGGERS_PORTAL_")}
     return {**own, **tokens.portal_environment(stack)} | {
         "DAGGERS_PORTAL_BIND": f"127.0.0.1:{stack.ports['portal']}",
@@ -95,17 +95,17 @@ def portal_environment(stack: Stack) -> dict[str, str]:
 
 
 def portal_ready(stack: Stack) -> bool:
-    """Whether the portal listens."""
+    """Tell whether the portal listens."""
     return ports.is_open(stack.ports["portal"])
 
 
 def scheduler_command() -> list[str]:
-    """The scheduler's command line."""
+    """Return the scheduler's command line."""
     return [sys.executable, "-m", "scheduler"]
 
 
 def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
-    """The scheduler's settings. Its secrets are the user's environment: SecretRefs may name any of it."""
+    """Return the scheduler's settings. Secrets are the user's environment: SecretRefs may name any of it."""
     return (
         {"DAGGERS_SECRET_PLACES": _secret_places(stack), **tokens.scheduler_environment(stack)}
         | LOOPBACK
@@ -122,7 +122,7 @@ def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
 
 
 def scheduler_leads(gateway: Gateway, since: int) -> bool:
-    """Whether a scheduler has claimed leadership after the sequence `since`."""
+    """Tell whether a scheduler has claimed leadership after the sequence `since`."""
     request = gateway_pb2.WatchEventsRequest(since_sequence=since, until_end=True)
     return any(step.event.type.endswith(".SchedulerStarted") for step in gateway.watch(request))
 
@@ -138,17 +138,17 @@ def receiver_environment() -> dict[str, str]:
 
 
 def receiver_ready(stack: Stack) -> bool:
-    """Whether the alert receiver listens."""
+    """Tell whether the alert receiver listens."""
     return ports.is_open(stack.ports["alerts"])
 
 
 def monitor_command() -> list[str]:
-    """The health monitor's command line."""
+    """Return the health monitor's command line."""
     return [sys.executable, "-m", "health_monitor"]
 
 
 def monitor_environment(stack: Stack) -> dict[str, str]:
-    """The health monitor's settings: the user's limits; it tells this stack's receiver and nobody else."""
+    """Return the health monitor's settings: the user's limits; alerts go to this stack's receiver alone."""
     receiver = f"127.0.0.1:{stack.ports['alerts']}"
     own = {
         name: value
@@ -166,7 +166,7 @@ def monitor_environment(stack: Stack) -> dict[str, str]:
 
 
 def monitor_claims(stack: Stack) -> frozenset[str]:
-    """The health monitors that have claimed leadership of late, each by its own identity."""
+    """Return the health monitors that have claimed leadership of late, each by its own identity."""
     kind = alerts_pb2.MonitorStarted.DESCRIPTOR.full_name.encode()
     return frozenset(
         alerts_pb2.MonitorStarted.FromString(message.value() or b"").monitor_id

@@ -1,4 +1,4 @@
-"""What the embedded stack and the demo read from the environment, when a command of theirs begins."""
+"""Read the settings of the embedded stack and the demo from the environment, when a command begins."""
 
 import sys
 from pathlib import Path
@@ -15,13 +15,13 @@ class Settings(BaseSettings):
     )
 
     tools_dir: Path = Path(sys.prefix) / "share" / "daggers"
-    """Where the embedded stack's tools (Kafka, InfluxDB, Java) are installed."""
+    """Folder of the embedded stack's tools (Kafka, InfluxDB, Java)."""
 
     java_home: Path | None = Field(default=None, validation_alias="JAVA_HOME")
     """A Java installation to prefer over the one on PATH."""
 
     demo_seconds: int = Field(default=60, ge=1, validation_alias="DEMO_SECONDS")
-    """How long the demo feeds events, in seconds."""
+    """Time for which the demo feeds events, in seconds."""
 
     demo_keep: bool = Field(default=False, validation_alias="DEMO_KEEP")
     """Leave the demo's stack up at its end."""

@@ -14,7 +14,7 @@ from chassis.files import replace_text
 from cli.errors import RefusedError
 from cli.framework.machine import refusal
 from devstack import processes
-from devstack.processes import Started
+from devstack.processes import StackProcess
 
 FILE = "stack.json"
 LOOK_S = 1.0
@@ -38,7 +38,7 @@ class Influx:
 
 @dataclass(frozen=True)
 class Stack:
-    """What a state directory remembers.
+    """Stack of a state directory, as that remembers it.
 
     ports: port by purpose: kafka, controller, gateway, health, influx, influx_rpc, alerts, portal.
     processes: what was started and not yet seen to end, in the order of starting.
@@ -48,7 +48,7 @@ class Stack:
 
     state_dir: Path
     ports: Mapping[str, int] = field(default_factory=dict)
-    processes: tuple[Started, ...] = ()
+    processes: tuple[StackProcess, ...] = ()
     own_influx: Influx | None = None
     installation: Path | None = None
 
@@ -69,7 +69,7 @@ class Stack:
 
     @property
     def portal(self) -> str | None:
-        """What a browser opens, once where there is a key: each time it is asked for it is another address.
+        """Address that a browser opens; where there is a key it is good once, and each time another one.
 
         None: a stack from before the portal.
         """
@@ -104,25 +104,25 @@ class Stack:
         return self.state_dir / "gateway.sqlite"
 
     def log(self, name: str) -> Path:
-        """Where a process's output goes."""
+        """Return the file where a process's output goes."""
         return self.state_dir / "logs" / f"{name}.log"
 
-    def running(self, name: str) -> Started | None:
-        """The living process of that name."""
+    def running(self, name: str) -> StackProcess | None:
+        """Return the living process of that name."""
         return next((p for p in self.processes if p.name == name and p.alive()), None)
 
-    def with_process(self, process: Started) -> "Stack":
-        """This stack with one more process, in the place of any older one of its name."""
+    def with_process(self, process: StackProcess) -> "Stack":
+        """Return this stack with one more process, in the place of any older one of its name."""
         others = tuple(p for p in self.processes if p.name != process.name)
         return replace(self, processes=(*others, process))
 
     def without_processes(self) -> "Stack":
-        """This stack, stopped."""
+        """Return this stack, stopped."""
         return replace(self, processes=())
 
 
 def load(state_dir: Path) -> Stack | None:
-    """What the directory remembers; None when no stack was ever started there.
+    """Read what the directory remembers; None when no stack was ever started there.
 
     Raises: RefusedError when it is damaged.
     """
@@ -133,7 +133,7 @@ def load(state_dir: Path) -> Stack | None:
         return Stack(
             state_dir=state_dir,
             ports={str(name): int(port) for name, port in raw["ports"].items()},
-            processes=tuple(Started(**process) for process in raw["processes"]),
+            processes=tuple(StackProcess(**process) for process in raw["processes"]),
             own_influx=Influx(**own) if own else None,
             installation=Path(installation) if installation else None,
         )
@@ -147,14 +147,14 @@ def load(state_dir: Path) -> Stack | None:
         ) from error
 
 
-def known(state_dir: Path) -> Stack:
-    """What the directory remembers. Raises RefusedError when no stack was ever started there."""
+def require(state_dir: Path) -> Stack:
+    """Read sentence the directory remembers. Raises RefusedError when no stack was ever started there."""
     stack = load(state_dir)
     if stack is None:
-        what = f"no stack was ever started in {state_dir}: start one by `daggers local up`"
-        if processes.marked(state_dir):
-            what = f"a stack runs whose files in {state_dir} are gone: stop it by `daggers local down`"
-        raise RefusedError(what, reason="NO_STACK")
+        sentence = f"no stack was ever started in {state_dir}: start one by `daggers local up`"
+        if processes.find_marked(state_dir):
+            sentence = f"a stack runs whose files in {state_dir} are gone: stop it by `daggers local down`"
+        raise RefusedError(sentence, reason="NO_STACK")
     return stack
 
 
@@ -170,7 +170,7 @@ def save(stack: Stack) -> None:
 
 
 def busy(state_dir: Path) -> bool:
-    """Whether an `up` or `down` of the directory is at work."""
+    """Tell whether an `up` or `down` of the directory is at work."""
     try:
         with (state_dir / LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -182,8 +182,8 @@ def busy(state_dir: Path) -> bool:
 
 
 @contextmanager
-def locked(state_dir: Path) -> Iterator[None]:
-    """One `up` or `down` of a directory at a time. Raises RefusedError when another is under way."""
+def lock(state_dir: Path) -> Iterator[None]:
+    """Lock a directory: one `up` or `down` at a time. Raises RefusedError when another is under way."""
     end = time.monotonic() + LOOK_S
     with (state_dir / LOCK).open("w") as lock:
         while True:

@@ -1,4 +1,4 @@
-"""What an embedded stack is doing: addresses and processes."""
+"""Show what an embedded stack is doing: addresses and processes."""
 
 from pathlib import Path
 from typing import Any
@@ -7,12 +7,12 @@ import psutil
 
 from devstack import drivers, influxdb
 from devstack.process_table import listening_ports
-from devstack.processes import Started
+from devstack.processes import StackProcess
 from devstack.state import Stack
 
 
 def status(stack: Stack) -> dict[str, Any]:
-    """What `daggers local status` shows. The embedded InfluxDB's token is shown, the user's own is not."""
+    """Return what `daggers local status` shows: the embedded InfluxDB's token, and not the user's own."""
     influx = stack.influx
     file = influx.token_file if stack.own_influx is None else None
     # Where Kafka alone was ever started there is none.
@@ -32,8 +32,8 @@ def status(stack: Stack) -> dict[str, Any]:
     }
 
 
-def _rows(session: Started) -> list[dict[str, Any]]:
-    """The leader, and every other process of its session that listens."""
+def _rows(session: StackProcess) -> list[dict[str, Any]]:
+    """Return the leader, and every other process of its session that listens."""
     rows = []
     for process in sorted(session.members(), key=lambda member: member.pid != session.pid):
         ports = listening_ports(process)

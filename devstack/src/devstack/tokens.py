@@ -20,14 +20,14 @@ HINT = (
 
 
 class Access(StrEnum):
-    """What becomes of who shows the gateway no token."""
+    """Treatment of callers who show the gateway no token."""
 
     ENFORCE = "enforce"
     OBSERVE = "observe"
 
 
 def access(stack: Stack) -> Access:
-    """How the gateway of a stack is started."""
+    """Return how the gateway of a stack is started."""
     return Access.ENFORCE if stack.token_file else Access.OBSERVE
 
 
@@ -35,18 +35,18 @@ def become(stack: Stack, wanted: Access) -> None:
     """Make the administrator's token, for clients and in the gateway's list, or remove it."""
     if wanted is access(stack):
         return
-    listed, shown = stack.state_dir / LIST_FILE, stack.state_dir / ADMINISTRATOR_TOKEN_FILE
+    listed, own = stack.state_dir / LIST_FILE, stack.state_dir / ADMINISTRATOR_TOKEN_FILE
     if wanted is Access.OBSERVE:
-        shown.unlink()
+        own.unlink()
         listed.unlink(missing_ok=True)
         return
     token = secrets.token_hex(24)
     replace_text(listed, f"administrator:{token}\n", private=True)
-    replace_text(shown, f"{token}\n", private=True)  # last: it is what says that both are there
+    replace_text(own, f"{token}\n", private=True)  # last: it is what says that both are there
 
 
 def gateway_environment(stack: Stack) -> Mapping[str, str]:
-    """What the gateway is told of who may call it."""
+    """Return the gateway's settings of who may call it."""
     if access(stack) is Access.OBSERVE:
         return {}
     return {
@@ -58,12 +58,12 @@ def gateway_environment(stack: Stack) -> Mapping[str, str]:
 
 
 def scheduler_environment(stack: Stack) -> Mapping[str, str]:
-    """What the scheduler is told of where drivers may connect: held to it where access is enforced."""
+    """Return the scheduler's settings of where drivers may connect: held to it where access is enforced."""
     return {} if access(stack) is Access.OBSERVE else {"DAGGERS_SCHEDULER_EGRESS": Access.ENFORCE.value}
 
 
 def portal_environment(stack: Stack) -> Mapping[str, str]:
-    """What the portal is told of who may open it, and of what it shows the gateway; its key is made once."""
+    """Return the portal's settings: who may open it, and what it shows the gateway; its key is made once."""
     if stack.token_file is None:
         return {}
     key = stack.state_dir / PORTAL_KEY_FILE
@@ -76,7 +76,7 @@ def portal_environment(stack: Stack) -> Mapping[str, str]:
 
 
 def host_token(stack: Stack) -> Path:
-    """The file with the token that gateway and scheduler share; made once."""
+    """Return the file with the token that gateway and scheduler share; made once."""
     file = stack.state_dir / HOST_TOKEN_FILE
     if not file.exists():
         replace_text(file, f"local:{secrets.token_hex(24)}\n", private=True)

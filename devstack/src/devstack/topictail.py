@@ -9,7 +9,7 @@ from kafkaclient.tail import READER
 
 
 def tail(bootstrap_servers: str, topic: str, limit: int) -> list[Message]:
-    """The last records of each partition, at most `limit` of each. Raises: UnreachableError, RefusedError."""
+    """Return the last `limit` records of each partition. Raises: UnreachableError, RefusedError."""
     consumer = Consumer({**Connection(bootstrap_servers).librdkafka(), **READER, "group.id": "daggers-local"})
     try:
         return kafkaclient.tail.tail(consumer, topic, limit)

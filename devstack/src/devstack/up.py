@@ -15,7 +15,7 @@ from cli.framework.gateway import Gateway
 from cli.output.progress import Report, Steps
 from devstack import broker, influxdb, ports, processes, services, state, tokens
 from devstack.process_table import listening_ports
-from devstack.processes import Started
+from devstack.processes import StackProcess
 from devstack.state import Influx, Stack
 from devstack.tokens import Access
 from devstack.tools.install import Tools
@@ -28,7 +28,7 @@ PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "health", "al
 
 
 @dataclass(frozen=True)
-class Part:
+class StackPart:
     """One process of the stack.
 
     prepare: writes its files, before it is started.
@@ -48,19 +48,19 @@ class Part:
 
 
 def is_up(stack: Stack, only: str | None = None) -> bool:
-    """Whether every process of the stack runs, or the one named by `only`."""
-    return all(stack.running(name) for name in wanted(stack, only))
+    """Tell whether every process of the stack runs, or the one named by `only`."""
+    return all(stack.running(name) for name in selected_names(stack, only))
 
 
-def expected(stack: Stack) -> tuple[str, ...]:
-    """The names of the processes that make up the stack, in the order of starting."""
+def process_names(stack: Stack) -> tuple[str, ...]:
+    """Return the names of the processes that make up the stack, in the order of starting."""
     database = () if stack.own_influx else ("influxdb",)
     return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor", "portal")
 
 
-def wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
-    """The names of the processes that are asked for. Raises: RefusedError."""
-    names = expected(stack)
+def selected_names(stack: Stack, only: str | None) -> tuple[str, ...]:
+    """Return the names of the processes that are asked for. Raises: RefusedError."""
+    names = process_names(stack)
     if only is None:
         return names
     if only not in names:
@@ -75,17 +75,17 @@ def plan(
     *,
     installation: Path | None = None,
 ) -> Stack:
-    """The stack of a directory as it should be now: its ports kept where they are held or free.
+    """Plan the stack of a directory as it should be now: its ports kept where they are held or free.
 
     own_influx: the user's InfluxDB; None leaves a running stack the one it has, else means the embedded one.
     access: None leaves a stack the one it has; a new one enforces.
     installation: who starts what does not run of it, and owns it from then on.
     Raises: RefusedError beside another stack that runs there.
     """
-    known = state.load(state_dir)
-    before = known or Stack(state_dir)
+    stored = state.load(state_dir)
+    before = stored or Stack(state_dir)
     alive = tuple(process for process in before.processes if process.alive())
-    if {process.pid for process in processes.marked(state_dir)} - {
+    if {process.pid for process in processes.find_marked(state_dir)} - {
         process.pid for process in before.processes
     }:
         raise RefusedError(
@@ -98,9 +98,9 @@ def plan(
         raise RefusedError(
             f"the stack in {state_dir} runs with another InfluxDB: stop it first by `daggers local down`"
         )
-    held = {process.name for process in alive}
-    _settle(before, access or (tokens.access(before) if known else Access.ENFORCE), held)
-    keep = {name: port for name, port in before.ports.items() if _owner(name) in held}
+    running = {process.name for process in alive}
+    _settle(before, access or (tokens.access(before) if stored else Access.ENFORCE), running)
+    keep = {name: port for name, port in before.ports.items() if _owner(name) in running}
     chosen = ports.choose([name for name in PORTS if name not in keep], before.ports)
     return Stack(state_dir, keep | chosen, alive, own_influx, installation)
 
@@ -128,8 +128,8 @@ def up(
     only: a part that needs no other one, to be started alone.
     Raises RefusedError with the last lines of the log of what did not start.
     """
-    started: list[Started] = []
-    names = wanted(stack, only)
+    started: list[StackProcess] = []
+    names = selected_names(stack, only)
     try:
         for part in _parts(stack, tools, monitor_env):
             if part.name not in names or stack.running(part.name):
@@ -155,7 +155,7 @@ def up(
             with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
                 services.register_cluster(gateway, stack)
     except BaseException:
-        with processes.uninterrupted():
+        with processes.ignoring_signals():
             processes.stop(reversed(started), grace_s=GRACE_S)
             gone = {process.pid for process in started}
             left = tuple(process for process in stack.processes if process.pid not in gone)
@@ -165,7 +165,7 @@ def up(
 
 
 def tail(log: Path, begin: int = 0) -> str:
-    """The last lines of a log behind the byte `begin`; empty when there are none."""
+    """Return the last lines of a log behind the byte `begin`; empty when there are none."""
     try:
         with log.open("rb") as file:
             file.seek(max(begin, log.stat().st_size - TAIL_BYTES))
@@ -175,8 +175,8 @@ def tail(log: Path, begin: int = 0) -> str:
     return "\n".join(text.splitlines()[-TAIL_LINES:])
 
 
-def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[Part]:
-    kafka = Part(
+def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[StackPart]:
+    kafka = StackPart(
         "kafka",
         lambda: broker.prepare(stack, tools),
         lambda: broker.command(stack, tools),
@@ -185,7 +185,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         stack.ports["kafka"],
         broker.folder(stack),
     )
-    influx = Part(
+    influx = StackPart(
         "influxdb",
         lambda: influxdb.prepare(stack),
         lambda: influxdb.command(stack, tools),
@@ -193,7 +193,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         lambda: influxdb.ready(stack),
         stack.ports["influx"],
     )
-    gateway = Part(
+    gateway = StackPart(
         "gateway",
         lambda: None,
         services.gateway_command,
@@ -202,14 +202,14 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         stack.ports["gateway"],
     )
     leadership = _Leadership(stack)
-    scheduler = Part(
+    scheduler = StackPart(
         "scheduler",
         leadership.remember,
         services.scheduler_command,
         services.scheduler_environment(stack, tools),
         leadership.taken,
     )
-    receiver = Part(
+    receiver = StackPart(
         "alert-receiver",
         lambda: None,
         lambda: services.receiver_command(stack),
@@ -218,14 +218,14 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         stack.ports["alerts"],
     )
     claims = _MonitorClaims(stack)
-    monitor = Part(
+    monitor = StackPart(
         "health-monitor",
         claims.remember,
         services.monitor_command,
         {**services.monitor_environment(stack), **monitor_env},
         claims.new,
     )
-    portal = Part(
+    portal = StackPart(
         "portal",
         lambda: None,
         services.portal_command,
@@ -237,7 +237,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
 
 
 class _MonitorClaims:
-    """Whether the health monitor that is being started has come to lead."""
+    """Tell whether the health monitor that is being started has come to lead."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -251,7 +251,7 @@ class _MonitorClaims:
 
 
 class _Leadership:
-    """Whether the scheduler that is being started has come to lead."""
+    """Tell whether the scheduler that is being started has come to lead."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -267,7 +267,7 @@ class _Leadership:
             return services.scheduler_leads(gateway, self._before)
 
 
-def _await_ready(part: Part, process: Started, begin: int, report: Report) -> None:
+def _await_ready(part: StackPart, process: StackProcess, begin: int, report: Report) -> None:
     start = time.monotonic()
     while not (part.ready() and _listens(part, process)):
         waited = time.monotonic() - start
@@ -279,16 +279,16 @@ def _await_ready(part: Part, process: Started, begin: int, report: Report) -> No
         time.sleep(POLL_S)
 
 
-def _listens(part: Part, process: Started) -> bool:
-    """Whether what is ready is this process: another stack's may have taken the port before it."""
+def _listens(part: StackPart, process: StackProcess) -> bool:
+    """Tell whether what is ready is this process: another stack's may have taken the port before it."""
     members = process.members() if part.port else []
     return not part.port or any(part.port in listening_ports(member) for member in members)
 
 
-def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliError:
+def _did_not_start(part: StackPart, process: StackProcess, begin: int, failure: str) -> CliError:
     last = tail(Path(process.log), begin)
     return RefusedError(
-        f"{part.name} {what}; its log is {process.log}",
+        f"{part.name} {failure}; its log is {process.log}",
         reason="NOT_STARTED",
         findings=[{"code": "LAST_LOG_LINES", "field": part.name, "message": last}] if last else [],
     )

@@ -104,7 +104,7 @@ def test_what_was_meant_is_suggested(sql: str, suggestion: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rest", "problem", "meant"),
+    ("rest", "problem", "keyword"),
     [
         ("form WHER order_number = '1'", "'WHER' is not expected here.", "WHERE"),
         ("b WHER order_number = '1'", "'WHER' is not expected here.", "WHERE"),
@@ -113,11 +113,11 @@ def test_what_was_meant_is_suggested(sql: str, suggestion: str) -> None:
     ],
 )
 def test_one_keyword_is_meant_the_one_that_makes_a_query_before_a_guess(
-    rest: str, problem: str, meant: str | None
+    rest: str, problem: str, keyword: str | None
 ) -> None:
     findings = say(f"SELECT fare FROM bookings {rest}")
 
-    assert [(each.message, each.suggestion) for each in findings] == [(problem, meant)]
+    assert [(each.message, each.suggestion) for each in findings] == [(problem, keyword)]
 
 
 @pytest.mark.parametrize(

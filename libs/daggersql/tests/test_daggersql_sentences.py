@@ -19,11 +19,11 @@ from daggersql.functions import registry
 SOURCES = Path(daggersql.__file__).parent
 SAY = ("error", "warn", "object_to", "_object", "_refuse", "Refused")
 _SECOND = re.compile(r"[.?!] +[A-Z`{<]")
-"""Where a sentence goes on behind its end."""
+"""Begin of a second sentence, behind the end of the first."""
 
 
 def _text(node: ast.expr) -> str:
-    """What a message is made of, with what is filled in between angle brackets."""
+    """Return the text of a message, with what is filled in between angle brackets."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -60,7 +60,7 @@ MESSAGES = list(_messages())
 
 
 def test_a_message_is_one_sentence_that_asks_nothing() -> None:
-    """What was meant is asked by nobody: it is suggested, as a button of the pages or a last line."""
+    """Ask nobody what was meant: it is suggested, as a button of the pages or a last line."""
     assert len(MESSAGES) > 200  # else they are written in another way, and none was looked at
     wrong = [each for each in MESSAGES if _SECOND.search(each[1]) or "?" in each[1] or "did you" in each[1]]
     assert wrong == []
@@ -68,26 +68,27 @@ def test_a_message_is_one_sentence_that_asks_nothing() -> None:
 
 def test_a_warning_of_a_function_is_one_sentence() -> None:
     warnings = [function.warning for name in registry.known_names() if (function := registry.find(name))]
-    told = [warning for warning in warnings if warning]
+    texts = [warning for warning in warnings if warning]
 
-    assert len(told) > 3
-    assert [each for each in told if _SECOND.search(each) or not each.endswith(".")] == []
+    assert len(texts) > 3
+    assert [each for each in texts if _SECOND.search(each) or not each.endswith(".")] == []
 
 
-@pytest.mark.parametrize("said", ["It is wrong", "It is wrong.", "It is wrong..", "It is wrong. "])
-def test_a_finding_ends_once_however_it_was_written(said: str) -> None:
+@pytest.mark.parametrize("text", ["It is wrong", "It is wrong.", "It is wrong..", "It is wrong. "])
+def test_a_finding_ends_once_however_it_was_written(text: str) -> None:
     report = Report("SELECT 1")
-    report.error("SYNTAX_ERROR", (0, 1), said)
-    report.warn("SYNTAX_ERROR", (0, 1), said)
+    report.error("SYNTAX_ERROR", (0, 1), text)
+    report.warn("SYNTAX_ERROR", (0, 1), text)
 
     assert [finding.message for finding in report.findings()] == ["It is wrong."] * 2
 
 
 @pytest.mark.parametrize("place", EXAMPLES)
 def test_what_is_found_in_an_example_of_the_pages_is_one_sentence(place: str) -> None:
-    said = [finding.message for finding in check(EXAMPLES[place], tables()).findings]
+    messages = [finding.message for finding in check(EXAMPLES[place], tables()).findings]
+    one_sentence = re.compile(r"(?:(?!\. [A-Z]).)*[^.?!]\.", re.DOTALL)
 
-    assert [each for each in said if not re.fullmatch(r"(?:(?!\. [A-Z]).)*[^.?!]\.", each, re.DOTALL)] == []
+    assert [each for each in messages if not one_sentence.fullmatch(each)] == []
 
 
 @pytest.mark.parametrize(

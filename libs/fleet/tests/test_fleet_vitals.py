@@ -202,13 +202,13 @@ def test_what_the_check_of_a_query_found_is_the_analysts_and_about_the_query() -
     lint = "HIGH_CARDINALITY_TAG: A time-series store keeps a series for each value of a tag."
     newer = "OF_A_NEWER_DRIVER something else"
 
-    told = shown(a_dagger(), heard((5, {}), (0, {"warnings": [lint, newer]}))).warnings
+    warnings = shown(a_dagger(), heard((5, {}), (0, {"warnings": [lint, newer]}))).warnings
 
-    assert [(each.code, each.object, each.domain) for each in told] == [
+    assert [(each.code, each.object, each.domain) for each in warnings] == [
         ("HIGH_CARDINALITY_TAG", "query", USER),
         ("OF_A_NEWER_DRIVER", "", events_pb2.ERROR_DOMAIN_UNSPECIFIED),
     ]
-    assert "`daggers validate FILE` shows the place" in told[0].next
+    assert "`daggers validate FILE` shows the place" in warnings[0].next
 
 
 def test_every_warning_that_a_driver_makes_has_advice() -> None:
@@ -275,9 +275,9 @@ def test_a_few_late_records_are_a_warning_before_they_are_an_alert() -> None:
 
 
 def test_many_late_records_are_told_once() -> None:
-    told = ["LATE_RECORDS: many.", "LATE_ROWS: many."]
+    warnings = ["LATE_RECORDS: many.", "LATE_ROWS: many."]
 
-    assert warned(a_dagger(), heard((0, {"warnings": told}))) == [("LATE_ROWS", "input", "many.")]
+    assert warned(a_dagger(), heard((0, {"warnings": warnings}))) == [("LATE_ROWS", "input", "many.")]
 
 
 def test_one_quarantined_record_is_a_warning() -> None:
@@ -373,15 +373,15 @@ def test_a_driver_that_never_ended_is_not_said_to_have_ended_though_its_launch_w
     assert warned(a_dagger(STARTING, last_error=waited, phase_time=NOON), watch.begin(NOON)) == []
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(119, 0), (120, 1)])
-def test_that_nobody_launches_it_is_told_after_two_minutes(seconds: int, told: int) -> None:
+@pytest.mark.parametrize(("seconds", "count"), [(119, 0), (120, 1)])
+def test_that_nobody_launches_it_is_told_after_two_minutes(seconds: int, count: int) -> None:
     dagger = a_dagger(PENDING, driver=None, phase_time=NOON - seconds * SECOND)
 
     warnings = shown(dagger, watch.begin(NOON)).warnings
 
     assert [warning.message for warning in warnings] == [
         "no driver has been launched for 2 min; does a scheduler run?"
-    ] * told
+    ] * count
 
 
 def test_an_overloaded_host_is_named_before_what_it_slows_and_not_where_it_slows_nothing() -> None:
@@ -404,9 +404,9 @@ def test_a_sink_that_is_away_is_named_before_the_progress_that_it_holds_back() -
     heartbeat = beat(NOON, retrying=[AWAY])
     heartbeat.last_progress.FromDatetime(NOON + SKEW - 90 * SECOND)
 
-    told = warned(a_dagger(), watch.hear(watch.begin(NOON - MINUTE, 3), heartbeat, NOON))
+    warnings = warned(a_dagger(), watch.hear(watch.begin(NOON - MINUTE, 3), heartbeat, NOON))
 
-    assert [code for code, *_ in told] == ["SINK_UNAVAILABLE", "NO_PROGRESS"]
+    assert [code for code, *_ in warnings] == ["SINK_UNAVAILABLE", "NO_PROGRESS"]
 
 
 def test_a_host_that_does_not_answer_is_named() -> None:
@@ -421,7 +421,7 @@ def test_a_dagger_that_is_degraded_by_the_log_alone_is_judged_by_what_is_heard()
 
 def test_how_fresh_rows_are_is_shown_as_the_driver_says_it_and_an_older_one_says_nothing() -> None:
     crm = telemetry_pb2.Freshness(rows=9, p50_ms=400, p95_ms=5_900, p99_ms=6_100)
-    told = shown(a_dagger(), heard((2, {"freshness": {"crm": crm}})))
+    vitals = shown(a_dagger(), heard((2, {"freshness": {"crm": crm}})))
 
-    assert dict(told.freshness) == {"crm": crm}
+    assert dict(vitals.freshness) == {"crm": crm}
     assert dict(shown(a_dagger(), heard((2, {}))).freshness) == {}

@@ -27,7 +27,7 @@ FLOOD_BYTES = 64 * 1024
 
 @dataclass
 class Upstream:
-    """What the server of gRPC has seen, and when it goes on."""
+    """Calls that the server of gRPC has seen, and events that it waits for."""
 
     address: str = ""
     metadata: list[dict[str, Any]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Upstream:
     sent: int = 0
     """Messages of floods."""
     server: Any = None
-    """What answers, for a test that stops it."""
+    """The server that answers, for a test that stops it."""
 
 
 class Answers(grpc.GenericRpcHandler):
@@ -101,7 +101,7 @@ Portal = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 
 def ticket(key: str) -> str:
-    """What lets a browser in once."""
+    """Issue a ticket that lets a browser in once."""
     return tickets.issue_ticket(key, secrets.token_bytes(16), time.time())
 
 

@@ -27,14 +27,14 @@ def envelope(message: bytes, flags: int = 0) -> bytes:
 
 
 async def envelopes(answer: httpx.Response) -> AsyncIterator[tuple[int, bytes]]:
-    """The envelopes of a stream, as they come."""
-    held = b""
+    """Yield the envelopes of a stream, as they come."""
+    unread = b""
     async for part in answer.aiter_raw():
-        held += part
-        while len(held) >= 5 and len(held) >= 5 + (length := struct.unpack(">I", held[1:5])[0]):
-            yield held[0], held[5 : 5 + length]
-            held = held[5 + length :]
-    assert held == b""
+        unread += part
+        while len(unread) >= 5 and len(unread) >= 5 + (length := struct.unpack(">I", unread[1:5])[0]):
+            yield unread[0], unread[5 : 5 + length]
+            unread = unread[5 + length :]
+    assert unread == b""
 
 
 async def test_a_message_comes_back_byte_for_byte(portal: Portal) -> None:
@@ -50,10 +50,10 @@ async def test_a_refusal_keeps_its_code_its_sentence_and_its_details(portal: Por
     async with portal() as client:
         answer = await client.post(f"{API}/Refuse", content=b"", headers=UNARY)
 
-    told = answer.json()
-    detail = told["details"][0]
+    error = answer.json()
+    detail = error["details"][0]
     info = error_details_pb2.ErrorInfo.FromString(base64.b64decode(detail["value"] + "=="))
-    assert (answer.status_code, told["code"], told["message"]) == (403, "permission_denied", "no")
+    assert (answer.status_code, error["code"], error["message"]) == (403, "permission_denied", "no")
     assert (detail["type"], info.reason, info.metadata["team"]) == (
         "google.rpc.ErrorInfo",
         "FORBIDDEN",
@@ -73,7 +73,7 @@ async def test_an_answer_that_may_be_behind_the_truth_says_why(portal: Portal) -
 async def test_a_gateway_that_is_away_is_one_sentence_whatever_was_asked(
     portal: Portal, upstream: Upstream
 ) -> None:
-    """Not what gRPC says of its addresses; and pages know that it is about all of them."""
+    """Hide what gRPC says of its addresses; and let pages know that it is about all of them."""
     sentence = {"code": "unavailable", "message": "The gateway does not answer."}
     async with portal() as client:
         before = await client.post(f"{API}/Echo", content=b"x", headers=UNARY)
@@ -123,7 +123,7 @@ async def test_a_browser_that_leaves_cancels_the_call(portal: Portal, upstream: 
 async def test_who_reads_slowly_holds_up_the_gateway_and_not_the_portal(
     portal: Portal, upstream: Upstream
 ) -> None:
-    """What nobody reads yet is not kept by the portal: the gateway waits, and everybody else is answered."""
+    """Let the gateway wait: the portal keeps nothing that nobody reads yet, and answers everybody else."""
     many = 2_000
     async with (
         portal() as client,
@@ -131,18 +131,18 @@ async def test_who_reads_slowly_holds_up_the_gateway_and_not_the_portal(
     ):
         parts = answer.aiter_raw()
         size = len(await anext(parts))
-        held = await standing(upstream)
+        sent = await standing(upstream)
         other = await client.post(f"{API}/Echo", content=b"another", headers=UNARY)
         async for part in parts:
             size += len(part)
 
-    assert held < many / 2
+    assert sent < many / 2
     assert other.content == b"another"
     assert (upstream.sent, size) == (many, many * (5 + FLOOD_BYTES) + len(envelope(b"{}", 2)))
 
 
 async def standing(upstream: Upstream) -> int:
-    """How many messages were sent when no more are."""
+    """Wait until no more messages are sent; return how many were."""
     before = -1
     async with asyncio.timeout(WITHIN_S):
         while before != upstream.sent:

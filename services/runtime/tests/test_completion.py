@@ -1,4 +1,4 @@
-"""What is completed of what a launch read: never a record that a window of its own still waits for."""
+"""Records that a launch read and completed: never one that a window of its own still waits for."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_records_without_event_time_are_completed_with_those_before_them() -> No
 
 
 def test_what_an_earlier_launch_read_into_open_windows_is_waited_for() -> None:
-    known = completion.begin(MINUTE, newest=61_000, is_exact=True, ahead_until=900_000)
+    exact = completion.begin(MINUTE, newest=61_000, is_exact=True, ahead_until=900_000)
     guessed = completion.begin(MINUTE, newest=61_000, is_exact=False, ahead_until=299_000)
     first = completion.begin(MINUTE, newest=None, is_exact=False, ahead_until=900_000)
 
-    assert [read(state, 10, None, 119_999).offsets for state in (known, guessed, first)] == [{}, {}, AT]
-    assert [read(state, 10, None, 120_000).offsets for state in (known, guessed)] == [AT, {}]
+    assert [read(state, 10, None, 119_999).offsets for state in (exact, guessed, first)] == [{}, {}, AT]
+    assert [read(state, 10, None, 120_000).offsets for state in (exact, guessed)] == [AT, {}]
     assert read(guessed, 10, None, 300_000).offsets == AT
     assert completion.begin(None, newest=61_000, is_exact=False, ahead_until=9) == Completion(None)
 

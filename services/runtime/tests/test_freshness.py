@@ -1,4 +1,4 @@
-"""How old rows are when a sink has them: counted in workers, summed for an hour, beside an objective."""
+"""Ages of rows when a sink has them: counted in workers, summed for an hour, beside an objective."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,7 +36,7 @@ def rows(*ages_s: float | None, schema: list[tuple[str, pa.DataType]] = SCHEMA) 
     return pa.RecordBatch.from_pylist([{"city": "a", name: end} for end in ends], schema=pa.schema(schema))
 
 
-def counted(*ages_s: float) -> Counter[int]:
+def buckets(*ages_s: float) -> Counter[int]:
     return Counter(bucket_of(age_s * 1000) for age_s in ages_s)
 
 
@@ -74,7 +75,7 @@ def test_a_row_of_one_record_is_as_old_as_its_event_time() -> None:
     ages = counting(columns=("city", RECORD_TIME))
     ages.add(rows(3.0, schema=columns))
 
-    assert ages.seal(NOON.timestamp()).counts == counted(3.0)
+    assert ages.seal(NOON.timestamp()).counts == buckets(3.0)
 
 
 def test_rows_that_a_sink_refuses_are_not_among_them() -> None:
@@ -83,15 +84,15 @@ def test_rows_that_a_sink_refuses_are_not_among_them() -> None:
     ages.remove(batch, [1])
     ages.remove(batch.slice(2), [0])
 
-    assert ages.seal(None).counts == counted(1.0)
+    assert ages.seal(None).counts == buckets(1.0)
 
 
-@pytest.mark.parametrize(("updates", "kept"), [(True, 1), (False, 2)])
-def test_an_update_of_a_window_that_is_open_has_no_age(updates: bool, kept: int) -> None:
+@pytest.mark.parametrize(("updates", "count"), [(True, 1), (False, 2)])
+def test_an_update_of_a_window_that_is_open_has_no_age(updates: bool, count: int) -> None:
     ages = counting(updates=updates)
     ages.add(rows(-30.0, 2.0))
 
-    assert sum(ages.seal(None).counts.values()) == kept
+    assert sum(ages.seal(None).counts.values()) == count
 
 
 def test_rows_without_a_time_have_no_age() -> None:
@@ -111,17 +112,18 @@ def test_a_hundred_thousand_rows_of_a_year_take_no_more_than_the_buckets() -> No
 
 
 def test_what_workers_say_is_by_sink_and_what_waits_is_what_the_last_attempt_says() -> None:
-    def said(sink: str, part: PartAges, partition: int = 0) -> dict[str, object]:
+    def row(sink: str, part: PartAges, partition: int = 0) -> Any:
         return {"partition": partition, **line(sink, AGES, content=part.encode())}
 
     began = NOON.timestamp()
-    taken, other = PartAges(began, began + 1, counted(3.0)), PartAges(began, began + 2, counted(4.0))
-    waits, older = PartAges(began, None, counted(5.0)), PartAges(began, None, counted(7.0, 1.0))
+    acknowledged, other = PartAges(began, began + 1, buckets(3.0)), PartAges(began, began + 2, buckets(4.0))
+    waits, older = PartAges(began, None, buckets(5.0)), PartAges(began, None, buckets(7.0, 1.0))
     trouble = {"partition": 2, **line("away", TROUBLE, reason="SINK_UNAVAILABLE", text="it is away.")}
-    first = read_report([said("crm", taken), said("away", waits), said("away", older, 1), trouble])  # type: ignore[list-item]
-    total = Report().merge(first).merge(read_report([said("away", other)]))  # type: ignore[list-item]
+    rows_of_first = [row("crm", acknowledged), row("away", waits), row("away", older, 1), trouble]
+    first = read_report(rows_of_first)
+    total = Report().merge(first).merge(read_report([row("away", other)]))
 
-    assert total.ages == {"crm": [taken], "away": [other]}
+    assert total.ages == {"crm": [acknowledged], "away": [other]}
     assert (first.waiting["away"], total.waiting) == (older.oldest, {})
     assert abs(first.waiting["away"] - (NOON - 7 * SECOND)) < 0.4 * SECOND
 
@@ -130,7 +132,7 @@ def test_what_workers_say_is_by_sink_and_what_waits_is_what_the_last_attempt_say
 
 
 def test_rows_that_were_staged_are_as_old_as_when_they_were_committed() -> None:
-    part = PartAges(NOON.timestamp(), NOON.timestamp() + 1, counted(2.0))
+    part = PartAges(NOON.timestamp(), NOON.timestamp() + 1, buckets(2.0))
 
     direct, staged = (freshness.count_acknowledged([part], when) for when in (None, NOON.timestamp() + 60))
 
@@ -143,13 +145,13 @@ def test_rows_that_were_staged_are_as_old_as_when_they_were_committed() -> None:
 def test_a_quantile_is_that_of_the_sorted_ages_within_a_twentieth(ages_s: list[float], share: float) -> None:
     exact = sorted(ages_s)[max(math.ceil(share * len(ages_s) - 1e-9) - 1, 0)]
 
-    assert math.isclose(quantile_ms(counted(*ages_s), share) / 1000, exact, rel_tol=0.06)
+    assert math.isclose(quantile_ms(buckets(*ages_s), share) / 1000, exact, rel_tol=0.06)
 
 
 def test_an_hour_ends() -> None:
     sink = SinkFreshness()
     for minute in range(90):
-        sink = sink.add(NOON + minute * MINUTE, counted(100.0 if minute < 60 else 1.0))
+        sink = sink.add(NOON + minute * MINUTE, buckets(100.0 if minute < 60 else 1.0))
     end = NOON + 89 * MINUTE
 
     lately = freshness.to_proto(sink, end)
@@ -163,25 +165,25 @@ def test_an_hour_ends() -> None:
 def test_batches_of_one_minute_are_one_sum() -> None:
     sink = SinkFreshness()
     for second in range(100):
-        sink = sink.add(NOON + second * SECOND, counted(1.0))
+        sink = sink.add(NOON + second * SECOND, buckets(1.0))
 
     assert [sum(minute.counts.values()) for minute in sink.minutes] == [60, 40]
 
 
-def launched(objective: timedelta | None = TEN_S) -> Progress:
+def new_progress(objective: timedelta | None = TEN_S) -> Progress:
     return progress.initial("d", 7, "h1", 42, sinks=("crm", "files"), objective=objective)
 
 
-def written(done: Progress, now: datetime, *ages_s: float, sink: str = "crm") -> Progress:
-    return progress.judge_freshness(progress.rows_acknowledged(done, now, {sink: counted(*ages_s)}), now)
+def acknowledge(done: Progress, now: datetime, *ages_s: float, sink: str = "crm") -> Progress:
+    return progress.judge_freshness(progress.rows_acknowledged(done, now, {sink: buckets(*ages_s)}), now)
 
 
-def told(done: Progress, now: datetime) -> list[str]:
+def codes(done: Progress, now: datetime) -> list[str]:
     return [warning.partition(":")[0] for warning in heartbeat_at(done, now).warnings]
 
 
 def test_a_heartbeat_says_of_each_sink_with_rows_how_fresh_they_are() -> None:
-    beat = heartbeat_at(written(launched(None), NOON, *[1.0] * 98, 40.0, 50.0), NOON)
+    beat = heartbeat_at(acknowledge(new_progress(None), NOON, *[1.0] * 98, 40.0, 50.0), NOON)
 
     [(name, crm)] = beat.freshness.items()
     assert (name, crm.rows, crm.HasField("waiting_since"), [*beat.warnings]) == ("crm", 100, False, [])
@@ -193,13 +195,13 @@ def test_a_heartbeat_says_of_each_sink_with_rows_how_fresh_they_are() -> None:
 def test_an_objective_is_missed_from_a_twentieth_of_the_rows_on_until_half_of_that() -> None:
     def after(late: int, before: Progress | None = None) -> Progress:
         sink = SinkFreshness(is_missed=bool(before and before.fresh["crm"].is_missed))
-        fresh = replace(before or launched(), fresh={"crm": sink, "files": SinkFreshness()})
-        return written(fresh, NOON, *[1.0] * (100 - late), *[20.0] * late)
+        fresh = replace(before or new_progress(), fresh={"crm": sink, "files": SinkFreshness()})
+        return acknowledge(fresh, NOON, *[1.0] * (100 - late), *[20.0] * late)
 
     missed = after(6)
     states = [after(5), missed, after(4, missed), after(2, missed)]
 
-    assert [told(done, NOON) for done in states] == [[], [freshness.MISSED], [freshness.MISSED], []]
+    assert [codes(done, NOON) for done in states] == [[], [freshness.MISSED], [freshness.MISSED], []]
     for done in states[1:3]:
         measure = heartbeat_at(done, NOON).measures[freshness.MISSED]
         assert (measure.value > measure.limit, measure.limit, measure.unit) == (True, 10.0, "s")
@@ -207,20 +209,22 @@ def test_an_objective_is_missed_from_a_twentieth_of_the_rows_on_until_half_of_th
 
 
 def test_an_objective_is_met_again_once_five_minutes_are_over() -> None:
-    done = written(launched(), NOON, 20.0)
-    done = written(done, NOON + MINUTE, 1.0)
+    done = acknowledge(new_progress(), NOON, 20.0)
+    done = acknowledge(done, NOON + MINUTE, 1.0)
 
     later = progress.judge_freshness(done, NOON + 5 * MINUTE)
 
-    assert (told(done, NOON + MINUTE), told(later, NOON + 5 * MINUTE)) == ([freshness.MISSED], [])
+    assert (codes(done, NOON + MINUTE), codes(later, NOON + 5 * MINUTE)) == ([freshness.MISSED], [])
 
 
 def test_a_row_that_waits_for_its_sink_misses_it_though_nothing_is_acknowledged() -> None:
     wait = partial(progress.retrying, why=[], waiting={"files": NOON})
-    soon, late = (progress.judge_freshness(wait(launched()), NOON + passed * SECOND) for passed in (9, 11))
+    soon, late = (
+        progress.judge_freshness(wait(new_progress()), NOON + passed * SECOND) for passed in (9, 11)
+    )
     beat = heartbeat_at(late, NOON + 11 * SECOND)
 
-    assert (told(soon, NOON + 9 * SECOND), told(late, NOON + 11 * SECOND)) == ([], [freshness.MISSED])
+    assert (codes(soon, NOON + 9 * SECOND), codes(late, NOON + 11 * SECOND)) == ([], [freshness.MISSED])
     assert beat.freshness["files"].waiting_since.ToDatetime(UTC) == NOON
     assert beat.measures[freshness.MISSED].value == 11.0
     assert (
@@ -229,7 +233,7 @@ def test_a_row_that_waits_for_its_sink_misses_it_though_nothing_is_acknowledged(
 
 
 def test_once_every_sink_has_the_batch_nothing_waits() -> None:
-    waited = progress.retrying(launched(), why=[], waiting={"files": NOON})
+    waited = progress.retrying(new_progress(), why=[], waiting={"files": NOON})
 
     done = progress.rows_acknowledged(waited, NOON + 60 * SECOND, {})
 
@@ -238,7 +242,7 @@ def test_once_every_sink_has_the_batch_nothing_waits() -> None:
 
 
 def test_of_several_sinks_the_worst_is_named_first() -> None:
-    done = written(written(launched(), NOON, 20.0), NOON, 90.0, sink="files")
+    done = acknowledge(acknowledge(new_progress(), NOON, 20.0), NOON, 90.0, sink="files")
     beat = heartbeat_at(done, NOON)
 
     [text] = beat.warnings
@@ -250,4 +254,4 @@ def test_of_several_sinks_the_worst_is_named_first() -> None:
 
 
 def test_without_an_objective_nothing_is_missed() -> None:
-    assert told(written(launched(None), NOON, 1e6), NOON) == []
+    assert codes(acknowledge(new_progress(None), NOON, 1e6), NOON) == []

@@ -94,18 +94,18 @@ def test_a_sink_that_is_away_is_asked_and_nothing_is_computed_until_it_answers(
 ) -> None:
     place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
     database.status = AWAY
-    told = list[list[tuple[str, str]]]()
+    warnings = list[list[tuple[str, str]]]()
 
-    def answered(requests: int) -> None:
-        told.append(place.told)
+    def on_request(requests: int) -> None:
+        warnings.append(place.told)
         database.status = AWAY if requests < 9 else THERE
 
-    database.on_request = answered
+    database.on_request = on_request
     report, skipping = place.writing.write(rows, BATCH)
 
     assert (rows.jobs, report.written, skipping) == (2, {"crm": 3}, {})
     assert [bool(body) for body in database.bodies] == [True, *[False] * 8, True]
-    assert told[-1] == [("crm", "SINK_UNAVAILABLE")]
+    assert warnings[-1] == [("crm", "SINK_UNAVAILABLE")]
 
 
 def test_rows_are_as_old_as_when_the_sink_took_them_and_until_then_the_oldest_is_told(
@@ -117,12 +117,12 @@ def test_rows_are_as_old_as_when_the_sink_took_them_and_until_then_the_oldest_is
     def end(ago_s: float) -> str:
         return (began - timedelta(seconds=ago_s)).isoformat()
 
-    def answered(requests: int) -> None:
+    def on_request(requests: int) -> None:
         waiting.append(place.launch.heartbeat.progress.fresh["crm"].waiting_since)
         if requests == 5:
             database.status = THERE
 
-    database.on_request = answered
+    database.on_request = on_request
     place.writing.write(cast(Any, Rows([batch({(end(600), "1"): 5, (end(100), "2"): 7})])), BATCH)
     [fresh] = heartbeat_at(place.launch.heartbeat.progress, datetime.now(UTC)).freshness.values()
     took = (datetime.now(UTC) - began).total_seconds()
@@ -154,17 +154,17 @@ def test_a_sink_that_denies_is_waited_for_and_its_secret_is_read_again(
 ) -> None:
     place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
     database.token = "rotated"
-    told = list[list[tuple[str, str]]]()
+    warnings = list[list[tuple[str, str]]]()
 
-    def answered(requests: int) -> None:
-        told.append(place.told)
+    def on_request(requests: int) -> None:
+        warnings.append(place.told)
         if requests == 6:
             (tmp_path / "token").write_text("rotated\n")
 
-    database.on_request = answered
+    database.on_request = on_request
     report, _ = place.writing.write(rows, BATCH)
 
-    assert (rows.jobs, report.written, told[-1]) == (2, {"crm": 3}, [("crm", "SINK_DENIED")])
+    assert (rows.jobs, report.written, warnings[-1]) == (2, {"crm": 3}, [("crm", "SINK_DENIED")])
 
 
 def test_a_secret_that_is_rotated_while_a_driver_runs_costs_no_attempt(
@@ -256,11 +256,11 @@ def test_rows_that_are_mostly_refused_wait_and_none_is_set_aside(database: Datab
     mended: Any = dict.fromkeys(none, 1)
     place, rows = Place(tmp_path, crm), Rows([batch(none)])
 
-    def asked(requests: int) -> None:
+    def on_request(requests: int) -> None:
         if requests == 2:
             rows.batches = [batch(mended)]
 
-    database.on_request = asked
+    database.on_request = on_request
     report, _ = place.writing.write(rows, BATCH)
 
     assert (place.told, report.refused) == ([("crm", "SINK_REFUSES_MOST")], {})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.source.plan import BatchRule
 from runtime.source.planner.due import Look, Next, PastBatches, closing, due, look_again
-from runtime.source.planner.pace import Pace, ReaderView
+from runtime.source.planner.pace import BatchPace, ReaderView
 from runtime.source.watermark import NEVER, WatermarkState, Windows
 
 MINUTE = 60_000
@@ -188,7 +188,7 @@ class Spark:
         self.topics = list(topics)
         for topic in topics:
             topic.all = self.topics
-        self.pace = Pace(rule, TUMBLE, clock=lambda: self.now, wait=self._wait)
+        self.pace = BatchPace(rule, TUMBLE, clock=lambda: self.now, wait=self._wait)
         self.batch_ms = batch_ms
         self.batches: list[tuple[int, int]] = []
         """When each began, and how many records it read."""

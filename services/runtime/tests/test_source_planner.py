@@ -21,7 +21,7 @@ from daggerspec import rundir
 from runtime.source.datasource import data_source
 from runtime.source.offsets import LostRecords, Offsets
 from runtime.source.plan import BatchRule
-from runtime.source.planner.pace import Pace
+from runtime.source.planner.pace import BatchPace
 from runtime.source.planner.planner import Planner
 from runtime.source.status import ReaderRegistry
 from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges
@@ -177,7 +177,7 @@ def test_records_that_wait_for_the_trigger_are_looked_at_once_a_second(
         now, waits = now + int(seconds * 1000), waits + 1
 
     with closing(Planner(plan)) as planner:
-        pace = Pace(rule, windows, clock=lambda: now, wait=wait)
+        pace = BatchPace(rule, windows, clock=lambda: now, wait=wait)
         assert pace.reads(planner)  # a new reader does at once
         while not pace.reads(planner):
             pass

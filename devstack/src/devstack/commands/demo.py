@@ -16,7 +16,7 @@ from cli.framework.session import Session, command
 from devstack import remembered
 from devstack.commands.local import start, stop
 from devstack.demo.forecast import announce_duration, further_steps
-from devstack.processes import uninterrupted
+from devstack.processes import ignoring_signals
 from devstack.settings import Settings
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def demo(
                 remembered.remember(session.settings.state_home, folder, remembered.INSTALLATION)
                 session.out.note(f"the stack in {folder} is left up: `daggers local down` stops it")
             else:
-                with uninterrupted():
+                with ignoring_signals():
                     stop(session, folder)
                 if failed:
                     session.out.note(f"logs are kept in {folder}")

@@ -25,14 +25,14 @@ from devstack.down import runs
 from devstack.dump import dump as dump_of
 from devstack.dump import line
 from devstack.places import refuse_unusable
-from devstack.processes import Started, uninterrupted
+from devstack.processes import StackProcess, ignoring_signals
 from devstack.remembered import INSTALLATION
 from devstack.settings import Settings
 from devstack.state import Influx, Stack
 from devstack.status import status as status_of
 from devstack.tokens import Access
 from devstack.tools.install import Tools, install
-from devstack.up import is_up, plan, tail, wanted
+from devstack.up import is_up, plan, selected_names, tail
 from devstack.up import up as start_stack
 
 local = group()
@@ -93,22 +93,22 @@ def up(
     Without --detach it runs until Ctrl-C or SIGTERM, then stops everything.
     """
     own = _own_influx(influx_url, influx_token_file, influx_org, influx_bucket)
-    folder = meant(session)
+    folder = folder_of(session)
     stack, was_up = start(session, folder, own, access=access, only=only)
-    what = f"{only} of the stack" if only else "the stack"
+    title = f"{only} of the stack" if only else "the stack"
     if was_up:
         _remember(session, folder)
-        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is already running"))
+        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{title} is already running"))
         return
     try:
         _remember(session, folder)
-        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is up"))
+        session.out.show(status_of(stack), lambda _: _say(session, stack, f"{title} is up"))
         if not detach:
             _stay(session, stack)
     except (KeyboardInterrupt, OutputError) as end:
         if detach:
             raise
-        with uninterrupted():
+        with ignoring_signals():
             stop(session, folder)
         if isinstance(end, OutputError):
             raise
@@ -136,11 +136,11 @@ def start(
     refuse_unusable("the Python that is used", Path(sys.executable), "install it elsewhere")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with state.locked(folder):
+        with state.lock(folder):
             stack = plan(folder, own, access, installation=INSTALLATION)
             was_up = is_up(stack, only)
             if not was_up:
-                tools = _tools(session, with_influxd="influxdb" in wanted(stack, only))
+                tools = _tools(session, with_influxd="influxdb" in selected_names(stack, only))
                 stack = start_stack(stack, tools, out.steps, monitor_env, only)
     except OSError as error:
         raise refusal(error, folder) from error
@@ -161,7 +161,7 @@ def status(session: Session) -> None:
 
     The token of the embedded InfluxDB is shown.
     """
-    stack = known(session)
+    stack = read_stack(session)
     document = status_of(stack)
 
     def text(_: object) -> None:
@@ -190,7 +190,7 @@ def status(session: Session) -> None:
 @command(local, "dump", example="daggers local dump | sha256sum")
 def dump(session: Session) -> None:
     """Print every row of the gateway's projection, sorted: the same control topic gives the same bytes."""
-    rows = dump_of(known(session))
+    rows = dump_of(read_stack(session))
 
     def text(_: object) -> None:
         for row in rows:
@@ -206,7 +206,7 @@ def down(session: Session, yes: Yes = False) -> None:
     Its data stays, and the next `up` goes on with it. A stack that the command of another checkout started is
     stopped after a question, or with --yes.
     """
-    folder = meant(session)
+    folder = folder_of(session)
     _may_stop(session, folder, yes=yes)
     stopped = stop(session, folder)
     sentence = f"the stack in {folder} is {'stopped' if stopped else 'not running'}"
@@ -227,18 +227,18 @@ def _may_stop(session: Session, folder: Path, *, yes: bool) -> None:
 def stop(session: Session, folder: Path) -> bool:
     """Stop the stack of a directory; False when nothing of it ran."""
     # without its directory there is nothing to lock; its processes may run all the same
-    with state.locked(folder) if folder.is_dir() else nullcontext():
+    with state.lock(folder) if folder.is_dir() else nullcontext():
         return stop_stack(folder, session.out.steps)
 
 
-def meant(session: Session) -> Path:
-    """The state directory that a command means."""
-    return remembered.meant(session.state_dir, session.settings.state_home, INSTALLATION)
+def folder_of(session: Session) -> Path:
+    """Return the state directory that a command means."""
+    return remembered.resolve_state_dir(session.state_dir, session.settings.state_home, INSTALLATION)
 
 
-def known(session: Session) -> Stack:
-    """The stack that a command means. Raises RefusedError when it was never started."""
-    return state.known(meant(session))
+def read_stack(session: Session) -> Stack:
+    """Read the stack that a command means. Raises RefusedError when it was never started."""
+    return state.require(folder_of(session))
 
 
 def _tools(session: Session, *, with_influxd: bool = True) -> Tools:
@@ -268,9 +268,9 @@ def _own_influx(
     return Influx(url.rstrip("/"), org or "-", bucket, token)
 
 
-def _say(session: Session, stack: Stack, what: str) -> None:
+def _say(session: Session, stack: Stack, title: str) -> None:
     out = session.out
-    out.line(f"{what}: {stack.state_dir}")
+    out.line(f"{title}: {stack.state_dir}")
     rows = [("kafka", stack.kafka), ("gateway", stack.gateway), ("influx", stack.influx.url)]
     if stack.token_file:
         rows.insert(2, ("gateway token", str(stack.token_file)))
@@ -283,7 +283,7 @@ def _stay(session: Session, stack: Stack) -> None:
     """Tell of what ends by itself, until a `local down` from elsewhere or the directory's end."""
     note = session.out.note
     note("Ctrl-C stops it")
-    reported: set[Started] = set()
+    reported: set[StackProcess] = set()
     while True:
         busy = state.busy(stack.state_dir)  # asked first: an `up` or `down` says itself what it ends
         now = state.load(stack.state_dir)

@@ -98,7 +98,7 @@ class City:
         self._drivers = [self._driver(number) for number in range(DRIVERS)]
 
     def tick(self, number: int) -> Iterator[Booking | Ping]:
-        """What arrives during tick `number`, in order of arrival; ticks are asked for in order, from 0."""
+        """Yield what arrives during tick `number`, in order of arrival; call it in order, from 0."""
         now = number * TICK_S
         for _ in range(self._poisson(bookings_per_s(now) * TICK_S)):
             yield self.booking(self._moment(now))
@@ -108,7 +108,7 @@ class City:
                 yield self._ping(driver, self._moment(now))
 
     def booking(self, second: float) -> Booking:
-        """A booking at some hot spot."""
+        """Make a booking at some hot spot."""
         spot = self._random.choices(SPOTS, [spot.share for spot in SPOTS])[0]
         vehicle = self._choice(VEHICLES)
         status = self._choice(STATUSES)
@@ -126,12 +126,12 @@ class City:
             amount=round(FARES[vehicle] * self._random.uniform(0.8, 3.0), 2),
         )
 
-    def completed(self, second: float) -> Booking:
-        """A completed booking."""
+    def completed_booking(self, second: float) -> Booking:
+        """Make a completed booking."""
         return replace(self.booking(second), status="COMPLETED")
 
     def ping(self, second: float) -> Ping:
-        """A ping of some driver."""
+        """Make a ping of some driver."""
         return self._ping(self._random.choice(self._drivers), second)
 
     def _ping(self, driver: _Driver, second: float) -> Ping:
@@ -179,7 +179,7 @@ class City:
         return self._random.choices(list(weights), list(weights.values()))[0]
 
     def _poisson(self, mean: float) -> int:
-        """How many of something happen, when `mean` do on average."""
+        """Draw how many of something happen, when `mean` do on average."""
         limit, count, product = math.exp(-mean), 0, self._random.random()
         while product > limit:
             count += 1
@@ -188,7 +188,7 @@ class City:
 
 
 def bookings_per_s(second: float) -> float:
-    """How busy the city is at a second after the start."""
+    """Return how busy the city is at a second after the start."""
     hour = 24.0 * (second % DAY_S) / DAY_S
     rush = max(math.exp(-(((hour - peak) / 2.0) ** 2)) for peak in RUSH_HOURS)
     return CALM_BOOKINGS_PER_S + (RUSH_BOOKINGS_PER_S - CALM_BOOKINGS_PER_S) * rush

@@ -22,7 +22,7 @@ USER = "daggers"
 
 @contextmanager
 def serving(tools: Path) -> Iterator[str]:
-    """Its URL, without the name of a database. Raises: RefusedError where no server can be started.
+    """Start a server; yield its URL, without the name of a database. Raises: RefusedError if none can start.
 
     tools: the folder of the tools.
     """
@@ -30,7 +30,7 @@ def serving(tools: Path) -> Iterator[str]:
     if binaries is None:
         raise RefusedError("there is no PostgreSQL on this machine: run make postgres")
     home = Path(tempfile.mkdtemp(prefix="daggers-postgres-"))
-    user = unprivileged()
+    user = unprivileged_user()
     if user:
         shutil.chown(home, user["user"])
         if (wheel := tools / postgres.NAME) in binaries.parents:  # that user may not come to where it is
@@ -60,8 +60,8 @@ def serving(tools: Path) -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def unprivileged() -> dict[str, Any]:
-    """As whom a process starts it, which does not run as root: options of `subprocess`, none for others.
+def unprivileged_user() -> dict[str, Any]:
+    """Return options of `subprocess` by which root starts it as another user; none for other users.
 
     Root starts it as the user that Debian's package makes, else as nobody.
     """

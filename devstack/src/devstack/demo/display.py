@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live picture on a terminal, a line now and then elsewhere."""
+"""Show the demo while it runs: a live picture on a terminal, a line now and then elsewhere."""
 
 import time
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ class Picture:
     """The demo at an instant."""
 
     elapsed_s: float
-    what: str
+    step: str
     bookings: int
     pings: int
     views: Sequence[View]
 
     def line(self) -> str:
-        """In one line."""
+        """Return the picture in one line."""
         views = "  ".join(f"{view.name} {view.phase} {len(view.rows)} rows" for view in self.views)
         fed = f"{self.bookings} bookings, {self.pings} pings"
-        return f"{self.elapsed_s:4.0f} s  {self.what}  {fed}  {views}"
+        return f"{self.elapsed_s:4.0f} s  {self.step}  {fed}  {views}"
 
 
 class Display:
@@ -64,22 +64,22 @@ class Display:
             self._live.stop()
 
     def say(self, line: str) -> None:
-        """A line that stays, above the picture."""
+        """Print a line that stays, above the picture."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def show(self, picture: Picture) -> None:
         """Show it, in place of the one before; without a terminal only every few seconds."""
         if self._live:
-            self._live.update(_drawn(picture), refresh=True)
+            self._live.update(_draw(picture), refresh=True)
         elif time.monotonic() - self._last >= PLAIN_EVERY_S:
             self._last = time.monotonic()
             self._console.print(picture.line(), highlight=False, markup=False, soft_wrap=True)
 
 
-def _drawn(picture: Picture) -> Group:
+def _draw(picture: Picture) -> Group:
     head = Table.grid(padding=(0, 2))
     fed = f"{picture.bookings} bookings, {picture.pings} pings"
-    head.add_row(Text(f"{picture.elapsed_s:.0f} s", style="bold"), Text(picture.what), Text(fed))
+    head.add_row(Text(f"{picture.elapsed_s:.0f} s", style="bold"), Text(picture.step), Text(fed))
     tables = [
         table(f"{view.name}  {view.phase}  {len(view.rows)} rows", Series.collect(view.rows[:2000]), SERIES)
         for view in picture.views

@@ -26,11 +26,11 @@ class Encoder:
 
     @staticmethod
     def of(schema: spec_pb2.Schema, start: datetime) -> "Encoder":
-        """The encoder for the registered example schemas."""
+        """Make the encoder for the registered example schemas."""
         return Encoder(message_factory.GetMessages(schema.files.file), start)
 
     def booking(self, event: Booking) -> bytes:
-        """A booking's bytes."""
+        """Encode a booking."""
         message = self.classes[BOOKING](
             order_number=event.order_number,
             status=event.status,
@@ -47,7 +47,7 @@ class Encoder:
         return encoded
 
     def ping(self, event: Ping) -> bytes:
-        """A ping's bytes."""
+        """Encode a ping."""
         message = self.classes[PING](
             driver_id=event.driver_id,
             latitude=event.latitude,
@@ -61,8 +61,8 @@ class Encoder:
         encoded: bytes = message.SerializeToString()
         return encoded
 
-    def broken(self, whole: bytes, kind: str, chance: random.Random) -> bytes:
-        """A record that was cut off on its way, so that it does not parse any more."""
+    def truncate(self, whole: bytes, kind: str, chance: random.Random) -> bytes:
+        """Return a record as if it was cut off on its way, so that it does not parse any more."""
         while True:
             part = whole[: chance.randrange(1, len(whole))]
             try:
@@ -71,20 +71,20 @@ class Encoder:
                 return part
 
     def instant(self, second: float) -> datetime:
-        """The instant of a second after the start."""
+        """Return the instant of a second after the start."""
         return self.start + timedelta(seconds=second)
 
 
 def hash_of(text: str) -> int:
-    """A small number that is the same for the same text in every process."""
+    """Return a small number that is the same for the same text in every process."""
     return sum(text.encode()) % 1000
 
 
 def utc(epoch_s: float) -> datetime:
-    """An instant from seconds after the epoch."""
+    """Return the instant of seconds after the epoch."""
     return datetime.fromtimestamp(epoch_s, UTC)
 
 
 def example_files(examples: Path) -> list[Path]:
-    """The schemas to register."""
+    """Return the schemas to register."""
     return [examples / "schemas" / name for name in SCHEMAS]

@@ -27,8 +27,8 @@ FLUSH_S = 30.0
 
 
 @dataclass
-class Fed:
-    """What was fed: events that must be counted, and how many records must not be, by topic."""
+class FedEvents:
+    """Events that were fed and must be counted, and how many records must not be, by topic."""
 
     bookings: list[Booking] = field(default_factory=list)
     pings: list[Ping] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Fed:
 
 @dataclass(frozen=True)
 class Topics:
-    """Where events go."""
+    """Destination of events."""
 
     bookings: str = "booking-log"
     pings: str = "driver-ping-log"
@@ -58,7 +58,7 @@ class Feeder(threading.Thread):
         super().__init__(name="feeder", daemon=True)
         self.topics = topics
         self.start_time = start
-        self.fed = Fed()
+        self.fed = FedEvents()
         self.error: str | None = None
         self._city = City(seed)
         self._chance = random.Random(seed + 1)  # noqa: S311 - a simulation wants to be repeatable
@@ -103,7 +103,7 @@ class Feeder(threading.Thread):
         if number % BROKEN_EVERY_TICKS == BROKEN_EVERY_TICKS - 1:
             self._feed_broken(number * TICK_S)
         if number == FUTURE_TICK:
-            ahead = self._city.completed(number * TICK_S + FUTURE.total_seconds())
+            ahead = self._city.completed_booking(number * TICK_S + FUTURE.total_seconds())
             self._produce(self.topics.bookings, ahead.order_number, self._encoder.booking(ahead))
             self.fed.future[self.topics.bookings] += 1
         if self._late_wanted.is_set():
@@ -123,14 +123,14 @@ class Feeder(threading.Thread):
         ping = self._encoder.ping(self._city.ping(second))
         topics = ((self.topics.bookings, booking, BOOKING), (self.topics.pings, ping, PING))
         for topic, whole, kind in topics:
-            self._produce(topic, "", self._encoder.broken(whole, kind, self._chance))
+            self._produce(topic, "", self._encoder.truncate(whole, kind, self._chance))
             self.fed.broken[topic] += 1
 
     def _feed_late(self) -> None:
         if self.fed.late:
             return
         for second in LATE_SECONDS:
-            booking, ping = self._city.completed(second), self._city.ping(second)
+            booking, ping = self._city.completed_booking(second), self._city.ping(second)
             self._produce(self.topics.bookings, booking.order_number, self._encoder.booking(booking))
             self._produce(self.topics.pings, ping.driver_id, self._encoder.ping(ping))
         self.fed.late.update({self.topics.bookings: len(LATE_SECONDS), self.topics.pings: len(LATE_SECONDS)})
@@ -139,13 +139,13 @@ class Feeder(threading.Thread):
     def _produce(self, topic: str, key: str, value: bytes) -> None:
         while True:
             try:
-                self._producer.produce(topic, value, key or None, on_delivery=self._delivered)
+                self._producer.produce(topic, value, key or None, on_delivery=self._check_delivery)
             except BufferError:
                 self._producer.poll(0.1)
             else:
                 return
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _check_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.error = f"an event for {message.topic()} was not taken: {error.str()}"
 
@@ -161,5 +161,5 @@ def create_topics(bootstrap_servers: str, topics: Topics) -> None:
 
 
 def next_window() -> datetime:
-    """The beginning of the next window: events from there on fill whole windows."""
+    """Return the beginning of the next window: events from there on fill whole windows."""
     return utc((int(time.time()) // WINDOW_S + 1) * WINDOW_S)

@@ -48,12 +48,12 @@ class Incident:
 
     @property
     def over(self) -> bool:
-        """Whether the alert fired and resolved."""
+        """True if the alert fired and resolved."""
         return self._next == self._rest
 
     def step(self) -> None:
         """Tell what on-call was told, and do what that leads to. Raises RefusedError."""
-        lines = self._told()
+        lines = self._read_lines()
         for line in lines:
             self._say(f"on-call | {line}")
         self._next("\n".join(lines))
@@ -76,8 +76,8 @@ class Incident:
         self._say(f"{NAME} is created; the file with its sink's token is not there")
         self._next = self._mend
 
-    def _mend(self, told: str) -> None:
-        if "triggered" not in told or KEY not in told:
+    def _mend(self, printed: str) -> None:
+        if "triggered" not in printed or KEY not in printed:
             return
         token = self._influx.token_file
         replace_text(self._secret, Path(token).read_text(encoding="utf-8") if token else "", private=True)
@@ -85,17 +85,17 @@ class Incident:
         self._say(f"{NAME}: the file is put there, and the dagger is started")
         self._next = self._end
 
-    def _end(self, told: str) -> None:
-        if f"resolved   {KEY}" not in told:
+    def _end(self, printed: str) -> None:
+        if f"resolved   {KEY}" not in printed:
             return
         self._gateway.call(self._gateway.daggers.DeleteDagger, gateway_pb2.DeleteDaggerRequest(name=NAME))
         self._next = self._rest
 
     def _rest(self, _: str) -> None:
-        """Nothing is left to do."""
+        """Do nothing: nothing is left to do."""
 
-    def _told(self) -> list[str]:
-        """The lines the receiver has printed since the last look, whole ones only."""
+    def _read_lines(self) -> list[str]:
+        """Read the lines that the receiver has printed since the last look, whole ones only."""
         try:
             with self._log.open("rb") as log:
                 log.seek(self._read)

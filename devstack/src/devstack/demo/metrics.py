@@ -23,7 +23,7 @@ def register(gateway: Gateway, stack: Stack, team: str) -> Influx | None:
     if stack.own_influx is not None:  # whose token may not make a database
         return None
     own = influxdb.own_database(stack, team, secrets_folder(stack) / f"influx-{team}")
-    if team not in {known.name for known in gateway.teams()}:
+    if team not in {listed.name for listed in gateway.teams()}:
         wanted = gateway_pb2.RegisterTeamRequest(team=access_pb2.Team(name=team))
         gateway.call(gateway.access.RegisterTeam, wanted)
     place = spec_pb2.SecretRef(file=own.token_file or "")

@@ -1,4 +1,4 @@
-"""What the daggers of a demo say and have written: phases, rows, late and quarantined records."""
+"""Observe what the daggers of a demo say and have written: phases, rows, late and quarantined records."""
 
 import threading
 from collections import Counter
@@ -25,8 +25,8 @@ MOST_QUARANTINED = 1000
 
 
 @dataclass(frozen=True)
-class Reported:
-    """What a dagger's newest heartbeat of each launch adds up to."""
+class HeartbeatSums:
+    """Sums of a dagger's newest heartbeats, one for each launch."""
 
     rows_in: int
     late: int
@@ -54,7 +54,7 @@ class Watch:
         self._over.set()
 
     def rows(self) -> list[Row]:
-        """What has come so far, newest first."""
+        """Return what has come so far, newest first."""
         with self._lock:
             rows = list(self._rows.values())
         return sorted(rows, key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
@@ -70,12 +70,12 @@ class Watch:
 
 
 def rows(gateway: Gateway, name: str, sink: str = SINK) -> list[Row]:
-    """Every row in a sink of a dagger."""
+    """Read every row in a sink of a dagger."""
     return read(gateway, gateway_pb2.ReadRowsRequest(name=name, sink=sink, limit=ALL_ROWS))
 
 
-def reported(stack: Stack, name: str) -> Reported:
-    """What a dagger says of itself."""
+def sum_heartbeats(stack: Stack, name: str) -> HeartbeatSums:
+    """Sum up what a dagger says of itself."""
     newest: dict[int, telemetry_pb2.Heartbeat] = {}
     for message in tail(stack.kafka, HEARTBEATS, BEATS):
         if message.key() == name.encode():
@@ -84,7 +84,7 @@ def reported(stack: Stack, name: str) -> Reported:
     quarantined: Counter[str] = Counter()
     for beat in newest.values():
         quarantined.update(dict(beat.quarantined))
-    return Reported(
+    return HeartbeatSums(
         sum(beat.rows_in for beat in newest.values()),
         sum(beat.late_rows for beat in newest.values()),
         quarantined,
@@ -92,7 +92,7 @@ def reported(stack: Stack, name: str) -> Reported:
 
 
 def set_aside(gateway: Gateway, name: str) -> Counter[str]:
-    """How many records of a dagger stand in quarantine, by reason."""
+    """Count how many records of a dagger stand in quarantine, by reason."""
     request = gateway_pb2.ListQuarantinedRequest(dagger=name, page_size=MOST_QUARANTINED)
     answer = gateway.call(gateway.quarantine.ListQuarantined, request)
     return Counter(record.reason for record in answer.records)

@@ -1,4 +1,4 @@
-"""What the windows must hold, counted in plain Python from the events that were produced. Pure.
+"""Recount what the windows must hold in plain Python from the events that were produced. Pure.
 
 Nothing here knows how the daggers do it: the S2 cells come from s2sphere, the windows from integer division.
 """
@@ -21,7 +21,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RowComparison:
     """Expected rows against found ones: windows and rows that were expected, and what differs."""
 
     windows: int
@@ -48,7 +48,7 @@ def supply_table(events: Iterable[Ping], start: datetime) -> dict[Key, int]:
 
 
 def rows_table(rows: Iterable[Row], tags: tuple[str, ...], field: str) -> dict[Key, int]:
-    """The same table from a dagger's rows."""
+    """Make the table of a dagger's rows."""
     return {
         (str(document(row)["window_timestamp"]), *(_tag(row, tag) for tag in tags)): row.fields[field]
         for row in rows
@@ -56,18 +56,18 @@ def rows_table(rows: Iterable[Row], tags: tuple[str, ...], field: str) -> dict[K
 
 
 def _tag(row: Row, name: str) -> str:
-    """The value of a tag, which only a time-series database knows for one."""
+    """Return the value of a tag, which only a time-series database knows for one."""
     return row.tags[name] if name in row.tags else str(row.fields.get(name, ""))
 
 
-def compare(expected: Mapping[Key, int], written: Mapping[Key, int]) -> Comparison:
-    """Every row that is missing, that nobody expected, or that holds another number."""
+def compare(expected: Mapping[Key, int], written: Mapping[Key, int]) -> RowComparison:
+    """Yield every row that is missing, that nobody expected, or that holds another number."""
     differing = sorted(
         f"{' '.join(key)}: expected {expected.get(key, 'no row')}, found {written.get(key, 'no row')}"
         for key in expected.keys() | written.keys()
         if expected.get(key) != written.get(key)
     )
-    return Comparison(len({key[0] for key in expected}), len(expected), tuple(differing))
+    return RowComparison(len({key[0] for key in expected}), len(expected), tuple(differing))
 
 
 def window_end(start: datetime, second: float) -> str:
@@ -78,6 +78,6 @@ def window_end(start: datetime, second: float) -> str:
 
 
 def s2_id(latitude: float, longitude: float) -> str:
-    """The S2 cell at level 13, as a signed 64-bit decimal."""
+    """Return the S2 cell at level 13, as a signed 64-bit decimal."""
     unsigned: int = CellId.from_lat_lng(LatLng.from_degrees(latitude, longitude)).parent(LEVEL).id()
     return str(unsigned - 2**64 if unsigned >= 2**63 else unsigned)

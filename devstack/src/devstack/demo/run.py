@@ -20,10 +20,10 @@ from daggerspec.row import Row
 from devstack.demo import metrics, observation
 from devstack.demo.display import Display, Picture, View
 from devstack.demo.encoding import BOOKING, PING, example_files
-from devstack.demo.feeder import Fed, Feeder, Topics, create_topics, next_window
+from devstack.demo.feeder import FedEvents, Feeder, Topics, create_topics, next_window
 from devstack.demo.incident import NAME as INCIDENT
 from devstack.demo.incident import Incident
-from devstack.demo.recount import Comparison, Key, bookings_table, compare, rows_table, supply_table
+from devstack.demo.recount import Key, RowComparison, bookings_table, compare, rows_table, supply_table
 from devstack.services import CLUSTER
 from devstack.state import Influx, Stack
 
@@ -53,7 +53,7 @@ class Subject:
     topic: str
     tags: tuple[str, ...]
     field: str
-    recount: Callable[[Fed, datetime], Mapping[Key, int]]
+    recount: Callable[[FedEvents, datetime], Mapping[Key, int]]
 
 
 BOOKINGS = "completed_bookings"
@@ -84,7 +84,7 @@ STREAMS = tuple(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of it: windows and rows expected, records late and quarantined, and what differs."""
+    """Outcome: windows and rows expected, records late and quarantined, and what differs."""
 
     windows: int
     rows: int
@@ -93,7 +93,7 @@ class Verdict:
     mismatches: tuple[str, ...]
 
     def sentence(self) -> str:
-        """The line people and scripts look for."""
+        """Return the line that people and scripts look for."""
         return f"verified: {self.windows} windows, {self.rows} rows, {len(self.mismatches)} mismatches"
 
 
@@ -108,7 +108,7 @@ class Demo:
         out: Printer,
         more: Sequence[spec_pb2.Sink] = (),
     ) -> None:
-        """`more` are sinks of the bookings beside their own: named, and recounted as well."""
+        """Begin a demo; `more` are sinks of the bookings beside their own: named, and recounted as well."""
         self._more = more
         self._stack = stack
         self._gateway = gateway
@@ -203,7 +203,7 @@ class Demo:
         mismatches = [] if incident.over else [f"{INCIDENT}: its alert did not fire and resolve"]
         for name, subject in SUBJECTS.items():
             for sink in (observation.SINK, *(sink.name for sink in self._sinks(name))):
-                compared = self._compared(name, observation.rows(self._gateway, name, sink))
+                compared = self._compare_rows(name, observation.rows(self._gateway, name, sink))
                 windows += compared.windows
                 rows += compared.rows
                 mismatches += [f"{name} in {sink}: {mismatch}" for mismatch in compared.mismatches]
@@ -213,26 +213,26 @@ class Demo:
             quarantined += aside
         return Verdict(windows, rows, late, quarantined, tuple(mismatches))
 
-    def _compared(self, name: str, rows: Sequence[Row]) -> Comparison:
+    def _compare_rows(self, name: str, rows: Sequence[Row]) -> RowComparison:
         subject = SUBJECTS[name]
         return compare(self._expected[name], rows_table(rows, subject.tags, subject.field))
 
-    def _set_aside(self, name: str, topic: str, fed: Fed) -> tuple[int, list[str]]:
-        """How many records must be in quarantine; and what is said otherwise of them, or of late ones."""
+    def _set_aside(self, name: str, topic: str, fed: FedEvents) -> tuple[int, list[str]]:
+        """Return how many records must be in quarantine, and what differs in their counts, or late ones'."""
         reasons = {"MALFORMED": fed.broken[topic], "FROM_THE_FUTURE": fed.future[topic]}
         expected = {reason: count for reason, count in reasons.items() if count}
         deadline = time.monotonic() + REPORTING_S
         while True:
-            said = observation.reported(self._stack, name)
+            sums = observation.sum_heartbeats(self._stack, name)
             quarantined = observation.set_aside(self._gateway, name)
             checks = (
-                ("late records in heartbeats", fed.late[topic], said.late),
-                ("quarantined records in heartbeats", expected, dict(said.quarantined)),
+                ("late records in heartbeats", fed.late[topic], sums.late),
+                ("quarantined records in heartbeats", expected, dict(sums.quarantined)),
                 ("records in quarantine", expected, dict(quarantined)),
             )
             differing = [
-                f"{name}: {what}: expected {wanted}, found {seen}"
-                for what, wanted, seen in checks
+                f"{name}: {title}: expected {wanted}, found {seen}"
+                for title, wanted, seen in checks
                 if wanted != seen
             ]
             if not differing or time.monotonic() > deadline:
@@ -250,7 +250,7 @@ class Demo:
 
 
 def with_short_windows(file: DaggerFile) -> DaggerFile:
-    """The dagger with windows of 10 s in place of 60 s, so that a short demo sees many of them."""
+    """Return the dagger with windows of 10 s in place of 60 s, so that a short demo sees many of them."""
     spec = spec_pb2.DaggerSpec()
     spec.CopyFrom(file.spec)
     spec.sql = file.spec.sql.replace("'60' SECOND", "'10' SECOND")
@@ -258,12 +258,12 @@ def with_short_windows(file: DaggerFile) -> DaggerFile:
 
 
 def find_examples() -> Path:
-    """The folder examples/ of the clone this command runs from. Raises RefusedError when there is none."""
+    """Find the folder examples/ of the clone this command runs from. Raises RefusedError if there is none."""
     for folder in Path(__file__).resolve().parents:
         if (folder / "examples" / "daggers").is_dir():
             return folder / "examples"
     raise RefusedError("the demo needs examples/ of a clone: run it from one, or name it by --examples")
 
 
-def _picture(elapsed: float, what: str, feeder: Feeder, views: list[View]) -> Picture:
-    return Picture(max(elapsed, 0), what, len(feeder.fed.bookings), len(feeder.fed.pings), views)
+def _picture(elapsed: float, step: str, feeder: Feeder, views: list[View]) -> Picture:
+    return Picture(max(elapsed, 0), step, len(feeder.fed.bookings), len(feeder.fed.pings), views)

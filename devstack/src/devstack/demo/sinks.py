@@ -15,7 +15,7 @@ TABLE = "trips"
 
 
 def further(stack: Stack, server: str) -> Sequence[spec_pb2.Sink]:
-    """The sinks; `server` is the URL of a PostgreSQL server. Its password becomes a secret of the stack."""
+    """Return the sinks; `server` is a PostgreSQL server's URL. Its password becomes a secret of the stack."""
     url = urlsplit(server)
     word = secrets_folder(stack) / "demo-postgres"
     replace_text(word, f"{url.password}\n", private=True)

@@ -15,11 +15,11 @@ TITLE = "Spark's classes (drivers start in half the time)"
 
 
 def name(java_home: Path) -> str:
-    """What the home for this Spark and this Java is called: the archive fits no other."""
-    shown = subprocess.run(
+    """Name the home for this Spark and this Java: the archive fits no other."""
+    java = subprocess.run(
         [java_home / "bin" / "java", "-version"], capture_output=True, check=True, timeout=60
     )
-    return f"spark-{version('pyspark')}-java-{hashlib.sha256(shown.stderr).hexdigest()[:8]}"
+    return f"spark-{version('pyspark')}-java-{hashlib.sha256(java.stderr).hexdigest()[:8]}"
 
 
 def build(place: Path, java_home: Path, report: Report) -> None:
@@ -28,5 +28,5 @@ def build(place: Path, java_home: Path, report: Report) -> None:
     run(
         [sys.executable, "-m", "runtime.appcds_home", place],
         log=place / "training.log", report=report, env=environment(JAVA_HOME=str(java_home)),
-        what="Spark's classes could not be kept",
+        failure="Spark's classes could not be kept",
     )  # fmt: skip

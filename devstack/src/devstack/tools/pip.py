@@ -10,7 +10,7 @@ from cli.output.progress import Report
 from devstack.tools.run import run
 
 LOCKS: Final = Path(__file__).parent
-"""Where wheels are pinned: NAME.lock has the version, and the hash of each file that it may be."""
+"""Place where wheels are pinned: NAME.lock has the version, and the hash of each file that it may be."""
 
 
 def install_wheel(lock: Path, target: Path, report: Report, *, otherwise: str) -> None:
@@ -29,7 +29,7 @@ def install_wheel(lock: Path, target: Path, report: Report, *, otherwise: str) -
         run(
             [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-deps",
              "--only-binary", ":all:", "--target", fresh, "--require-hashes", "--requirement", lock],
-            log=log, report=report, what=f"{requirement} could not be installed by pip",
+            log=log, report=report, failure=f"{requirement} could not be installed by pip",
         )  # fmt: skip
     except RefusedError as error:
         raise RefusedError(f"{otherwise}: {error.message}", reason=error.reason) from error

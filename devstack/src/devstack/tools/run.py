@@ -17,11 +17,11 @@ def run(
     *,
     log: Path,
     report: Report,
-    what: str,
+    failure: str,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> None:
-    """Run a command to its end. Raises RefusedError: the sentence `what`, and its last lines."""
+    """Run a command to its end. Raises RefusedError: the sentence `failure`, and its last lines."""
     lines: list[str] = []
     begun = time.monotonic()
     try:
@@ -45,10 +45,10 @@ def run(
                 process.kill()
                 raise
     except FileNotFoundError as error:
-        raise RefusedError(f"{what}: {words[0]} is missing", reason="TOOL_MISSING") from error
+        raise RefusedError(f"{failure}: {words[0]} is missing", reason="TOOL_MISSING") from error
     if process.returncode != 0:
-        said = [line for line in lines if "error" in line.lower()] or lines
-        tail = f": {said[-1][:LONGEST_TAIL]}" if said else ""
+        telling = [line for line in lines if "error" in line.lower()] or lines
+        tail = f": {telling[-1][:LONGEST_TAIL]}" if telling else ""
         raise RefusedError(
-            f"{what} (it ended with exit code {process.returncode}, see {log}){tail}", reason="TOOL_FAILED"
+            f"{failure} (it ended with exit code {process.returncode}, see {log}){tail}", reason="TOOL_FAILED"
         )

@@ -16,8 +16,8 @@ PASSWORD = "changeit"  # noqa: S105 - Java's own default; it protects nothing, t
 SALT = b"Mighty Aphrodite"
 
 
-def trusted() -> list[bytes]:
-    """The certificates, DER, of the authorities that this Python trusts."""
+def trusted_certificates() -> list[bytes]:
+    """Return the certificates, DER, of the authorities that this Python trusts."""
     return ssl.create_default_context().get_ca_certs(binary_form=True)
 
 

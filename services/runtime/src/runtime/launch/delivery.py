@@ -69,7 +69,7 @@ class Delivery:
     checkpoint: str = ""
     """Checkpoint of the batch: that of its `BatchRef`."""
     may_refuse: bool = False
-    """Whether sinks may refuse any number of rows, whatever their rules say."""
+    """True if sinks may refuse any number of rows, whatever their rules say."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""

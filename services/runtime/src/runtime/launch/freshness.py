@@ -44,7 +44,7 @@ class SinkFreshness:
     waiting_since: datetime | None = None
     """Event time of the oldest row that the sink was given and has not taken; None while there is none."""
     is_missed: bool = False
-    """Whether the objective is missed, with hysteresis."""
+    """True if the objective is missed, with hysteresis."""
 
     def add(self, now: datetime, counts: Mapping[int, int]) -> SinkFreshness:
         """Add rows that were acknowledged by `now`, and none of which waits any more."""

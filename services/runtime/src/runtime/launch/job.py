@@ -47,16 +47,16 @@ class Job:
     """Output rows: visible columns, then hidden ones."""
     targets: tuple[Target, ...]
     updates: bool
-    """Whether rows are written repeatedly while their window is open."""
+    """True if rows are written repeatedly while their window is open."""
     source: SourceContext
     patience: timedelta | None
-    """How long windows may take to close; None where nothing waits for event time."""
+    """Longest time that windows may take to close; None where nothing waits for event time."""
     readers: Readers
     """Readers, with the assignment of partitions."""
 
     @property
     def closing(self) -> bool:
-        """Whether the query only finishes topics of before an edit: run it to its end, and assemble again."""
+        """True if the query only finishes topics of before an edit: run it to its end, and assemble again."""
         return bool(self.readers.until)
 
     @property

@@ -32,7 +32,7 @@ class Progress:
     sinks: tuple[str, ...] = ()
     """Names of the sinks, in the order of the spec."""
     running_since: datetime | None = None
-    """When the running batch began to write; None while none runs."""
+    """Time at which the running batch began to write; None while none runs."""
     running: int = -1
     """Id of that batch, or of the last one. Spark reports a batch while the next one runs already."""
     lag_measured: int = -1
@@ -44,9 +44,9 @@ class Progress:
     away: frozenset[str] = frozenset()
     """Sinks in an outage whose rows were quarantined since it began."""
     fresh: Mapping[str, SinkFreshness] = field(default_factory=dict)
-    """How fresh the rows of each sink are."""
+    """Freshness of the rows, by sink."""
     objective: timedelta | None = None
-    """How fresh they have to be; None where the spec does not say."""
+    """Greatest age that the spec allows for a row in its sink; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True)

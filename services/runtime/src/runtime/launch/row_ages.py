@@ -40,9 +40,9 @@ class PartAges:
     """Ages of the rows of a partition that one sink was given and has not refused."""
 
     began: float
-    """When the partition began, in seconds since 1970: `counts` are as of then."""
+    """Begin of the partition, in seconds since 1970: `counts` are as of then."""
     acknowledged: float | None
-    """When the sink had taken all of them, durable or staged; None while it has not."""
+    """Time at which the sink had taken all of them, durable or staged; None while it has not."""
     counts: Mapping[int, int]
     """Rows by bucket."""
 

@@ -28,7 +28,7 @@ from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint, Stand
 
 CHECK_S = 0.25
-"""How often a shadow checks the driver's checkpoint and its orders."""
+"""Seconds between a shadow's checks of the driver's checkpoint and of its orders."""
 # a batch of at most this long reads only what came since the last one
 _SHORT_MS = 5_000
 

@@ -20,7 +20,7 @@ from runtime.source.metrics import NewestRecord, ReaderMetrics
 from runtime.source.watermark import WatermarkState
 
 SPAN: Final = timedelta(seconds=limits.RECENT_S)
-"""How long late rows are warned of, and the span that their share is computed over."""
+"""Time for which late rows are warned of, and the span that their share is computed over."""
 OVERDUE: Final = timedelta(seconds=limits.OVERDUE_S)
 """Input without output is overdue this long after windows, delays and silences should have ended."""
 NO_OUTPUT: Final = "NO_OUTPUT"
@@ -57,7 +57,7 @@ class LateCause:
     mover: NewestRecord | None
     """Record that closed their windows; None if no record of this launch did."""
     moved: bool
-    """Whether this launch closed them at all: without a record, by its idle timeout."""
+    """True if this launch closed them at all: without a record, by its idle timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Symptoms:
     """Rows read since a window closed or rows were written, while windows are open; None otherwise."""
     watermark: datetime | None = None
     too_late: bool = False
-    """Whether too many rows were late as of the last batch, with hysteresis: until the share is well below.
+    """True if too many rows were late as of the last batch, with hysteresis: until the share is well below.
     """
 
 
@@ -93,9 +93,9 @@ class Batch:
     """Late rows."""
     late_windows: int
     open: bool
-    """Whether windows are open that have rows."""
+    """True if windows are open that have rows."""
     gave: bool
-    """Whether windows closed, or rows were written."""
+    """True if windows closed, or rows were written."""
     watermark: datetime | None
     readers: Mapping[str, ReaderMetrics]
     watermarks: Mapping[str, WatermarkState]

@@ -75,7 +75,7 @@ class RangeReader(DataSourceReader):
         self._plan = plan
 
     def partitions(self) -> Sequence[InputPartition]:
-        """An input partition for each task; at least one, which may have nothing to read."""
+        """Return an input partition for each task; at least one, which may have nothing to read."""
         tasks = _tasks(self._plan, int(time.time() * 1000))
         return [InputPartition(one) for one in tasks]
 

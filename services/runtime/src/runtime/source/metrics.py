@@ -203,7 +203,7 @@ def _invalid_inputs(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def ends(progress: StreamingQueryProgress) -> dict[str, int]:
-    """The offset behind the last record that a batch and those before it read, by "topic/partition"."""
+    """Return the offset behind the last record read by a batch and those before it, by "topic/partition"."""
     read: dict[str, int] = {}
     for source in progress.sources:
         if source.endOffset and source.endOffset.startswith("{"):

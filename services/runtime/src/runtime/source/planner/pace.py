@@ -41,7 +41,7 @@ class ReaderView:
     reach: int | None = None
     """Event time of its partitions once they are read, as far as it was sampled."""
     again: int | None = None
-    """When that is to be sampled again."""
+    """Time at which that is to be sampled again."""
     closes: int | None = None
     """Expected end of a window for this reader alone, as far as that is known."""
 
@@ -72,7 +72,7 @@ def _now() -> int:
     return int(time.monotonic() * 1000)
 
 
-class Pace:
+class BatchPace:
     """The batches of one query, for one thread at a time."""
 
     def __init__(
@@ -198,15 +198,15 @@ class Pace:
         return look, min([*again, *([rested] if rested > now else [])])
 
 
-_paces: WeakValueDictionary[tuple[str, int, str], Pace] = WeakValueDictionary()
+_paces: WeakValueDictionary[tuple[str, int, str], BatchPace] = WeakValueDictionary()
 
 
-def pace_of(plan: ReaderPlan) -> Pace:
+def pace_of(plan: ReaderPlan) -> BatchPace:
     """Return the pace of a query: its readers that are in this process share one."""
     query = plan.dagger, plan.generation, plan.query
     pace = _paces.get(query)
     if pace is None:
-        pace = _paces[query] = Pace(plan.batches, plan.windows)
+        pace = _paces[query] = BatchPace(plan.batches, plan.windows)
     return pace
 
 
@@ -221,5 +221,5 @@ def unread(dagger: str, generation: int) -> dict[str, int]:
     return {place: count for pace in _of(dagger, generation) for place, count in pace.unread().items()}
 
 
-def _of(dagger: str, generation: int) -> list[Pace]:
+def _of(dagger: str, generation: int) -> list[BatchPace]:
     return [pace for query, pace in list(_paces.items()) if query[:2] == (dagger, generation)]

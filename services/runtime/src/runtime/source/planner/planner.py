@@ -26,7 +26,7 @@ from runtime.source.planner import lost as lost_records
 from runtime.source.planner.batch_end import BatchEnd
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.idle_source import IdleSource
-from runtime.source.planner.pace import Pace, ReaderView, pace_of
+from runtime.source.planner.pace import BatchPace, ReaderView, pace_of
 from runtime.source.planner.rounds import END_OF_TIME_MS, Rounds, rounds_of
 from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.planner.waiting import Waiting
@@ -216,7 +216,7 @@ class Planner:
         return BatchEnd(self._broker, EventTimes.of_plan(self._plan))
 
     @cached_property
-    def _pace(self) -> Pace:
+    def _pace(self) -> BatchPace:
         return pace_of(self._plan)
 
     @cached_property
