@@ -107,7 +107,9 @@ class LikelyColumns:
 
         def place(column: ColumnDescription) -> int:
             name = "_".join(_split(words(column.path)[-1]))
-            return next((at for at, end in enumerate(names) if f"_{name}".endswith(f"_{end}")), len(names))
+            return next(
+                (index for index, end in enumerate(names) if f"_{name}".endswith(f"_{end}")), len(names)
+            )
 
         return self._best(
             lambda column: accepts(column) and place(column) < len(names),
