@@ -193,7 +193,7 @@ class Demo:
             incident.step()
             if not feeder.fed.late and all(view.rows for view in views):
                 feeder.feed_late()
-            same = all(self._compared(view.name, view.rows).mismatches == () for view in views)
+            same = all(self._compare_rows(view.name, view.rows).mismatches == () for view in views)
             if same and feeder.fed.late and incident.over:
                 return
             time.sleep(POLL_S)
