@@ -20,6 +20,7 @@ def test_a_part_is_the_slow_tests_of_its_folder(part: str) -> None:
     assert code == 0
     named = {line.partition("::")[2].partition("[")[0] for line in said.splitlines() if "::" in line}
     assert named == {
+        "test_nor_does_one_of_two_kills_and_two_outages",
         "test_a_rule_that_is_removed_is_missed",
         "test_ten_thousand_lives_of_every_fault_without_a_violation",
     }

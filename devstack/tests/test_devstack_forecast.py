@@ -88,7 +88,12 @@ def test_a_step_of_make_shows_seconds_and_its_programs_words_only_when_it_fails(
     rule = f"it:\n\t@$(call STEP,a step,echo noise && {command})\n"
     (tmp_path / "Makefile").write_text(f"{shell}{step}endef\n{rule}", encoding="utf-8")
     ran = subprocess.run(
-        ["make", "it"], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False, timeout=60
+        ["make", "--no-print-directory", "it"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
     )
 
     assert ran.returncode == code

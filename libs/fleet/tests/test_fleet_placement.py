@@ -38,11 +38,11 @@ def choose(*running: Dagger, of: Dagger | None = None, **rooms: int) -> str | Fu
     return choose_host(fleet, new, candidates)
 
 
-def test_the_host_with_the_most_memory_left_is_taken_and_of_equals_the_leaders() -> None:
-    assert choose(own=2, other=2) == "own"
-    assert choose(dagger("a", "own"), own=2, other=2) == "other"
-    assert choose(dagger("a", "own"), dagger("b", "other"), own=2, other=2) == "own"
-    assert choose(own=2, other=3) == "other"
+def test_the_leaders_host_is_taken_while_it_has_room_and_then_the_one_with_the_most_left() -> None:
+    assert choose(own=2, other=9) == "own"
+    assert choose(dagger("a", "own"), own=2, other=9) == "own"
+    assert choose(dagger("a", "own"), own=1, other=2, third=3) == "third"
+    assert choose(dagger("a", "own"), dagger("b", "third"), own=1, other=2, third=2) == "other"
 
 
 def test_a_host_without_room_is_passed_over_and_without_any_the_leaders_says_why() -> None:
@@ -64,8 +64,10 @@ def test_a_host_whose_agent_was_too_old_is_not_asked_again_at_once() -> None:
     error = events_pb2.DaggerError(reason=AGENT_TOO_OLD)
     refused = dagger("new", host="other", driver=None, last_error=error)
 
-    assert choose(of=refused, own=1, other=9) == "own"
-    assert choose(of=replace(refused, last_error=None), own=1, other=9) == "other"
+    assert choose(dagger("a", "own"), of=refused, own=1, other=9, third=1) == "third"
+    assert (
+        choose(dagger("a", "own"), of=replace(refused, last_error=None), own=1, other=9, third=1) == "other"
+    )
 
 
 def test_a_host_has_the_room_that_it_registered() -> None:

@@ -14,6 +14,7 @@ from fleet import Fleet
 from fleet.fold.quotas import Room
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
+from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.observer import Observer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,6 +32,8 @@ def test_heartbeats_of_a_million_names_are_not_remembered(tmp_path: Path, names:
         dict,  # nobody asks what is taken
         cutover=False,
         overload=lambda: "",
+        watch=HostWatch(lambda: NOW),
+        shared=True,
     )
     most = 0
     for number in range(names):

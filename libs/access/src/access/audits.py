@@ -62,7 +62,8 @@ def describe_request(request: Any) -> str:
     Any other part of a sink may be a secret that somebody wrote where none belongs.
     """
     has_spec = "spec" in request.DESCRIPTOR.fields_by_name and request.HasField("spec")
-    rest = type(request).FromString(request.SerializeToString())
+    rest = type(request)()
+    rest.CopyFrom(request)  # descriptors may lack fields that proto2 requires: they are not serialised
     if has_spec:
         rest.ClearField("spec")
     if "schema" in rest.DESCRIPTOR.fields_by_name and rest.HasField("schema"):

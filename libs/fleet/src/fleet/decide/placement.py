@@ -44,8 +44,9 @@ def room_of(standing: Standing, driver_memory_mib: int) -> Room:
 def choose_host(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) -> str | Full:
     """Return the host of the dagger's next launch, or why the first candidate has no room where none has.
 
-    candidates: hosts that can launch it, at least one, the leader's own first: it is taken where two have as
-    much room. Where the dagger last ran it runs again, if there is room.
+    candidates: hosts that can launch it, at least one, the leader's own first. Where the dagger last ran it
+    runs again, if there is room. Else the leader's own takes it while it has room, for edits are made beside
+    the driver that runs only there, and then the one with the most memory left.
     """
     running = [fleet.daggers[name] for name in fleet.occupied if name != dagger.name]
     fits: list[tuple[float, Candidate]] = []
@@ -63,6 +64,8 @@ def choose_host(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) -
     for _, candidate in fits:
         if candidate.host == dagger.ran_on:
             return candidate.host
+    if fits[0][1] is candidates[0]:
+        return candidates[0].host
     _, best = max(fits, key=lambda fit: fit[0])  # the first of those that are equal
     return best.host
 
