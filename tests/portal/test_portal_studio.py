@@ -119,7 +119,7 @@ def test_columns_and_values_are_completed(visit: Opened) -> None:
     page.keyboard.press("Escape")
     query(page, "SELECT * FROM `bookings` WHERE status = 'COM")
     page.keyboard.press("Control+Space")
-    page.get_by_role("option", name="COMPLETED").click()
+    page.get_by_role("option", name="COMPLETED", exact=True).click()
 
     expect(page.locator(".cm-content")).to_contain_text("status = 'COMPLETED")
 

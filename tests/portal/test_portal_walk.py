@@ -104,8 +104,8 @@ def world(stack: Stack, tmp_path: Path) -> Iterator[UnregisteredTopic]:
     files = [UploadedFile(f"{package}/{name}", text.encode()) for name, text in texts.items()]
     kind = message_factory.GetMessages(compile_files(files).files.file)[f"{package}.Ride"]
     topic = f"{package}-rides"
-    creation = AdminClient({"bootstrap.servers": stack.kafka}).create_topics([NewTopic(topic, 2, 1)])
-    creation[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": stack.kafka})  # one that nobody has ends its requests
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     with feeding(stack.kafka, topic, kind):
         yield UnregisteredTopic([tmp_path / name for name in texts], topic, package)
 
