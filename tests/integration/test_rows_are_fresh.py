@@ -39,9 +39,8 @@ class Sink:
 
     def __init__(self, kafka: str) -> None:
         self.topic = f"rows-{uuid4().hex[:8]}"
-        for done in (
-            AdminClient({"bootstrap.servers": kafka}).create_topics([NewTopic(self.topic, 1, 1)]).values()
-        ):
+        admin = AdminClient({"bootstrap.servers": kafka})  # by a name: its topics end with it
+        for done in admin.create_topics([NewTopic(self.topic, 1, 1)]).values():
             done.result(30)
         self._consumer = Consumer(
             {"bootstrap.servers": kafka, "group.id": self.topic, "isolation.level": "read_committed"}

@@ -39,14 +39,14 @@ def test_a_rollback_that_is_refused_says_why_and_is_left(visit: Opened) -> None:
     one.refused = {409}
 
     def refuse(route: Route) -> None:
-        told = '{"code": "aborted", "message": "it has version 9 by now: look again"}'
+        told = '{"code": "aborted", "message": "It has version 9 by now: look again"}'
         route.fulfill(status=409, body=told, content_type="application/json")
 
     one.page.route(re.compile("DaggerService/PlanDagger"), refuse)
     page = one.open("/daggers/completed_bookings?tab=revisions", "completed_bookings")
     page.get_by_role("article").last.get_by_role("button", name="Roll back to this").click()
     plan = page.get_by_role("group", name="Rollback to version 1")
-    expect(plan.get_by_role("alert")).to_contain_text("it has version 9 by now")
+    expect(plan.get_by_role("alert")).to_contain_text("It has version 9 by now")
     expect(plan.get_by_role("button", name="Roll back to version 1")).to_have_count(0)
     plan.get_by_role("button", name="Leave it").click()
 
@@ -113,7 +113,7 @@ def test_an_alert_of_a_dagger_stands_on_its_page_with_who_was_told(visit: Opened
 
     expect(row).to_contain_text("no progress")
     expect(row).to_contain_text("Look at its log.")
-    expect(row).to_contain_text("pagerduty: not told, it answers 400")
+    expect(row).to_contain_text("pagerduty: not notified, it answers 400")
 
 
 def test_a_dagger_is_deleted_after_a_second_look(visit: Opened) -> None:

@@ -105,7 +105,7 @@ def test_the_palette_leads_by_keys_to_a_page_a_dagger_and_a_stream(visit: Opened
         box = page.get_by_role("combobox", name="Go to a page")
         expect(box).to_be_focused()
         page.keyboard.type(text)
-        expect(page.get_by_role("option", selected=True)).to_contain_text(heading)
+        expect(page.locator("[role=option][aria-selected=true]")).to_contain_text(heading)
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
         expect(page.get_by_role("dialog")).to_have_count(0)

@@ -103,7 +103,7 @@ def test_a_gateway_that_is_away_is_said_once_and_the_page_goes_on_when_it_is_bac
         expect(outage).to_contain_text(SINCE)
         # What a part of the page failed for before is told until it fails for this.
         expect(page.get_by_role("alert")).to_have_count(1)
-        assert "addresses" not in page.content()
+        assert "connect to all addresses" not in page.content()
 
     expect(outage).to_have_count(0)
 

@@ -38,10 +38,12 @@ export const forPages = (text: string): string =>
     return begins ? noun[0]!.toUpperCase() + noun.slice(1) : noun;
   });
 
+/** A word of prose; names, as in `user:bob` and `completed_bookings`, stay as they are. */
+const PROSE = /^[a-z]+(?=[ ,.]|: )/;
 /** As the one sentence that it is: it begins with a capital, and ends with one full stop or question mark. */
 export function sentence(text: string): string {
   const whole = forPages(text.trim());
   if (!whole) return "";
   const end = /[.?!…:]$/.test(whole) ? whole.replace(/\.+$/, ".") : `${whole}.`;
-  return end[0]!.toUpperCase() + end.slice(1);
+  return PROSE.test(end) ? end[0]!.toUpperCase() + end.slice(1) : end;
 }

@@ -46,7 +46,9 @@ export class Fleet {
     const found = new Map<string, Dagger>();
     let pageToken = "";
     do {
-      const asked = { pageSize: 1000, pageToken, minSequence: this.#sequence };
+      // An empty log has no sequence that could be waited for.
+      const minSequence = this.#sequence < 0n ? undefined : this.#sequence;
+      const asked = { pageSize: 1000, pageToken, minSequence };
       const answer = await daggers.listDaggers(asked, { signal });
       for (const dagger of answer.daggers) found.set(dagger.name, dagger);
       this.total = answer.totalSize;
