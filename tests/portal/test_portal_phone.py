@@ -144,7 +144,9 @@ def test_axe_finds_nothing_in_any_state(visit: Opened, packages: Path, state: st
     one.refused = {500}
     one.page.route(_CALL, _stay(state))
     found = {}
-    for path, heading in _LISTS:
+    # No gateway answers about one thing with nothing.
+    pages = [entry for entry in _LISTS if state != "empty" or entry[0].count("/") == 1]
+    for path, heading in pages:
         page = one.open(path, heading)
         if state == "loading":
             expect(page.get_by_role("status").first).to_be_attached()
