@@ -92,6 +92,10 @@ def test_a_dagger_of_a_host_that_is_lost_runs_on_the_other_one_and_misses_nothin
                 lambda: any(host["name"] == SECOND and host.get("heard_time") for host in cli("host", "list"))
             )
             bookings = Bookings(stack.kafka, cli)
+            # It takes all the room of the host that leads, so that the next one runs on the other.
+            filler, file = bookings.dagger(tmp_path, start="latest")
+            cli("apply", "-f", file)
+            cli.until(filler, runs)
             name, file = bookings.dagger(tmp_path, start="latest")
             cli("apply", "-f", file)
             cli.until(name, runs)
@@ -103,6 +107,7 @@ def test_a_dagger_of_a_host_that_is_lost_runs_on_the_other_one_and_misses_nothin
             cli("restart", name)
             until(lambda: len(launched_on(stack, name)) >= 3)
             cli.until(name, runs)
+            cli("delete", filler, "--wait")
             lose(lost, tmp_path / "second-state" / "runs")
             bookings.write(values[90:])
             until(lambda: len(launched_on(stack, name)) >= 4, deadline_s=LOST_WITHIN_S)
