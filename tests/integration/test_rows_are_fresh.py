@@ -102,6 +102,7 @@ def last_offset(bookings: Bookings) -> int:
     return int(end) - 1
 
 
+@pytest.mark.long
 def test_freshness_is_what_a_consumer_measures_and_what_is_completed_is_in_the_sink(
     stack: Stack, cli: Cli, tmp_path: Path
 ) -> None:
