@@ -97,13 +97,14 @@ def _condition(
 
 
 @contextmanager
-def _report_errors(report: Report, tables: Sequence[Table]) -> Iterator[None]:
-    """Report an error that ends the reading of the text."""
+def _report_errors(report: Report, tables: Sequence[Table] | None) -> Iterator[None]:
+    """Report an error that ends the reading of the text; with `tables` also a repair, if one is found."""
     try:
         yield
     except QueryError as refused:
         with suppress(TooManyErrors):
-            report.error(refused.code, refused.span, *_answer(refused, report, tables))
+            answer = (refused.problem, None) if tables is None else _answer(refused, report, tables)
+            report.error(refused.code, refused.span, *answer)
     except RecursionError:
         with suppress(TooManyErrors):
             report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
@@ -120,13 +121,13 @@ def _answer(refused: QueryError, report: Report, tables: Sequence[Table]) -> tup
 def _repair(
     refused: QueryError, sql: str, tables: Sequence[Table], environment: Environment
 ) -> Rewrite | None:
-    """Find the first repair that turns the text into a query without wrong; else, of those that
-    say what is wrong, the first that leads to a text that can be read, after up to two more of its kind.
+    """Find the first repair that turns the text into a query without errors; else, of those that say what is
+    wrong, the first that leads to a text that can be read, after up to two more of its kind.
     """
     if len(sql) > MOST_REPAIRED:
         return None
     for repair in refused.repairs:
-        if _is_fine(_apply(repair, sql), tables, environment):
+        if not _find_errors(_apply(repair, sql), tables, environment):
             return repair
     telling = [repair for repair in refused.repairs if repair.problem]
     return next(
@@ -171,23 +172,12 @@ def _leads_on(
 
 
 def _find_errors(sql: str, tables: Sequence[Table], environment: Environment) -> list[Finding]:
-    """Find what is wrong with a text that can be read."""
+    """Find the errors of a repaired text, and no repairs of them: those would be repaired again."""
     report = Report(sql, environment)
-    with _report_errors(report, tables):
+    with _report_errors(report, None):
         query = QueryChecker(tables, report, original_sql).check(parse(sql, report))
         check_outputs(query.outputs if query else (), report)
     return [finding for finding in report.findings() if finding.severity is Severity.ERROR]
-
-
-def _is_fine(sql: str, tables: Sequence[Table], environment: Environment) -> bool:
-    """Tell whether a text is a query without errors."""
-    report = Report(sql, environment)
-    try:
-        query = QueryChecker(tables, report, original_sql).check(parse(sql, report))
-        check_outputs(query.outputs if query else (), report)
-    except (QueryError, RecursionError):
-        return False
-    return not report.failed
 
 
 def _plan(select: Select | Union, report: Report, *, early: bool, points: bool | None) -> Plan | None:
