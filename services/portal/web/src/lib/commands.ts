@@ -40,10 +40,12 @@ export const forPages = (text: string): string =>
 
 /** A word of prose; names, as in `user:bob` and `completed_bookings`, stay as they are. */
 const PROSE = /^[a-z]+(?=[ ,.]|: )/;
+/** With a capital, where a word of prose begins it. */
+export const capital = (text: string): string =>
+  PROSE.test(text) ? text[0]!.toUpperCase() + text.slice(1) : text;
 /** As the one sentence that it is: it begins with a capital, and ends with one full stop or question mark. */
 export function sentence(text: string): string {
   const whole = forPages(text.trim());
   if (!whole) return "";
-  const end = /[.?!…:]$/.test(whole) ? whole.replace(/\.+$/, ".") : `${whole}.`;
-  return PROSE.test(end) ? end[0]!.toUpperCase() + end.slice(1) : end;
+  return capital(/[.?!…:]$/.test(whole) ? whole.replace(/\.+$/, ".") : `${whole}.`);
 }

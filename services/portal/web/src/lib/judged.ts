@@ -1,5 +1,6 @@
 import type { Diagnostic } from "@codemirror/lint";
 import { type Finding, Severity } from "../gen/daggers/v1/findings_pb.ts";
+import { capital } from "./commands.ts";
 import { statement } from "./form.ts";
 import { offset } from "./places.ts";
 
@@ -24,8 +25,7 @@ const FIELDS: Record<string, string> = {
 /** One sentence; what may be meant is a button, or else `meant` says it. */
 export function sentence(finding: Finding): string {
   const about = finding.line > 0 ? "" : `${FIELDS[finding.field] ?? finding.field} `;
-  const text = `${about}${statement(finding)}`.trim();
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return capital(`${about}${statement(finding)}`.trim());
 }
 /** What may be meant, where no edit writes it; empty where one does. */
 export const meant = (finding: Finding): string =>
