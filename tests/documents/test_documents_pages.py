@@ -131,6 +131,14 @@ def test_commands_of_the_gateway_stand_in_backticks_so_that_a_page_finds_them() 
     assert wrong == []
 
 
+_IMPORT_THEN = re.compile(r"\bimport\([^()]*\)\s*\.then\(")
+
+
+def test_no_call_is_chained_to_an_import() -> None:
+    # The bundler takes such a chain whole for the import: where the call fails, the page is loaded anew.
+    assert [file for file, text in pages().items() if _IMPORT_THEN.search(text)] == []
+
+
 @pytest.mark.parametrize("words", GONE)
 def test_a_word_that_is_gone_stands_on_no_page(words: str) -> None:
     assert {(file, found[0]) for file, text in pages().items() for found in re.finditer(words, text)} == set()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from daggers.v1 import catalog_service_pb2 as pb
+from daggers.v1 import spec_pb2
 from playwright.sync_api import Page, Route, expect
-from tests.portal.answers import answer
+from tests.portal.answers import answer, answer_once
 from tests.portal.axe import violations
 from tests.portal.conftest import Visit
 
@@ -93,6 +94,29 @@ def test_topics_that_fit_are_found_and_a_dagger_begins_without_leaving_the_page(
     assert (request.cluster, request.examples, list(request.schema.messages)) == (
         "local", 5, ["tours.v1.Note", "tours.v1.Tour"],
     )  # fmt: skip
+
+
+def test_a_cluster_whose_kafka_is_away_hides_no_topic_of_another(visit: Opened, tmp_path: Path) -> None:
+    page = visit().open("/new/schema", "New schema")
+    kafka = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")
+    clusters = [spec_pb2.Cluster(name=name, kafka=kafka) for name in ("away", "local")]
+    page.route(
+        re.compile("CatalogService/ListClusters"),
+        lambda route: answer_once(route, pb.ListClustersResponse(clusters=clusters)),
+    )
+
+    def answer_topics(route: Route) -> None:
+        request = pb.DiscoverTopicsRequest.FromString((route.request.post_data_buffer or b"")[5:])
+        if request.cluster == "away":
+            return answer(route, [], unavailable="Kafka at 127.0.0.1:1 does not answer")
+        return answer(route, [pb.DiscoverTopicsResponse(topics=[fitting("near-log", "apart.v1.Tour")])])
+
+    page.route(DISCOVER, answer_topics)
+    page.get_by_label("Protobuf files").set_input_files(proto(tmp_path, "apart.v1"))
+    found = page.get_by_role("region", name="Topics that fit")
+    expect(found.get_by_role("radio")).to_be_checked()
+    expect(found).to_contain_text("near-log")
+    expect(found).to_contain_text("away: Kafka at 127.0.0.1:1 does not answer.")
 
 
 def test_where_no_topic_fits_a_person_names_it_or_looks_again(visit: Opened, tmp_path: Path) -> None:

@@ -108,6 +108,19 @@ def test_a_gateway_that_is_away_is_said_once_and_the_page_goes_on_when_it_is_bac
     expect(outage).to_have_count(0)
 
 
+def test_a_page_is_not_loaded_anew_while_the_gateway_is_away(visit: Opened, gateway: CuttableGateway) -> None:
+    one = visit()
+    one.refused = {503}
+    page = one.open("/new", "New dagger")
+    page.get_by_placeholder("Name", exact=True).fill("typed")
+    # The page asks every few seconds whether it is answered: what is refused then is no file that is missing.
+    with gateway.away(), page.expect_response(lambda each: "WhoAmI" in each.url and each.status == 503):
+        pass
+    expect(page.locator(".outage")).to_contain_text("The gateway has not answered")
+    expect(page.get_by_placeholder("Name", exact=True)).to_have_value("typed")
+    expect(page.locator(".outage")).to_have_count(0)
+
+
 def test_a_page_that_is_opened_while_the_gateway_is_away_begins_when_it_is_back(
     visit: Opened, gateway: CuttableGateway
 ) -> None:

@@ -58,7 +58,8 @@ function ask(asked: Me["asked"]): void {
 export async function renew(): Promise<void> {
   if (session.trouble?.kind === "away") return enter();
   if (session.trouble || !session.who) return;
-  await import("./who.ts").then((calls) => calls.ask()).catch(() => undefined); // said above the page
+  const calls = await import("./who.ts");
+  await calls.ask().catch(() => undefined); // said above the page
 }
 
 /** Log in after somebody has logged out. */
