@@ -69,6 +69,18 @@ def test_nothing_is_cut_on_a_phone_of_360_px(visit: Opened) -> None:
     assert found == {}
 
 
+def test_a_finger_and_a_key_reach_what_a_word_means(visit: Opened) -> None:
+    one = visit()
+    one.page.set_viewport_size(PHONE)
+    page = one.open("/daggers/completed_bookings?tab=quarantine", "completed_bookings")
+    word = page.locator("abbr", has_text="quarantine")
+    shown = "each => getComputedStyle(each, '::after').content"
+    assert word.evaluate(shown) == "none"
+    word.focus()
+    assert word.evaluate(shown).strip('"') == word.get_attribute("title")
+    assert page.evaluate(_CUT) == []
+
+
 def test_log_out_the_scheme_and_each_page_are_reached_on_a_phone(visit: Opened) -> None:
     one = visit()
 

@@ -61,6 +61,11 @@ WRONG = {
         "[0].sink.influx.measurement",
         "UNEXPECTED",
     ),
+    "another registered sink": (
+        [{"team": "pricing", "sink": {"influx": {"address": {"bucket": "b"}}, "registered": "others"}}],
+        "[0].sink.registered",
+        "UNEXPECTED",
+    ),
     "a secret of others": (
         by_team(token={"name": "others"}), "[0].sink.influx.address.token", "SECRET_FORBIDDEN",
     ),

@@ -114,7 +114,11 @@ def shown_sink(value: spec_pb2.RegisteredSink) -> dict[str, Any]:
 
 def shown_by_team(value: spec_pb2.RegisteredSink) -> dict[str, Any]:
     """Show the parts of an address that a registered sink has for teams, by team."""
-    return {address.team: next(iter(sink_items.show(address.sink).values())) for address in value.by_team}
+    items = {address.team: sink_items.show(address.sink) for address in value.by_team}
+    # The item of a sink that sets nothing is the name of its kind alone, or empty.
+    return {
+        team: next(iter(item.values()), {}) if isinstance(item, dict) else {} for team, item in items.items()
+    }
 
 
 def _texts(reader: Reader, node: yaml.Node, path: str) -> list[str]:

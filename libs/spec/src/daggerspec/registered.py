@@ -119,10 +119,15 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
         yield from fields.team(f"{path}.teams[{number}]", team)
         if team in value.teams[:number]:
             yield Violation(f"{path}.teams[{number}]", f"{team} is named twice", "DUPLICATE")
-    set_fields = {field.name for field, _ in value.sink.ListFields()}
+    yield from _fields_of_daggers(f"{path}.sink", value.sink)
+
+
+def _fields_of_daggers(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:
+    """Yield the fields of a registered address that only the sink of a dagger has."""
+    set_fields = {field.name for field, _ in sink.ListFields()}
     for name in ("name", "registered", "when", "limit", "on_outage", "max_refused"):
         if name in set_fields:
-            yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
+            yield Violation(f"{path}.{name}", "is said by daggers", "UNEXPECTED")
 
 
 def by_team(path: str, value: spec_pb2.RegisteredSink, keys: Sequence[Key]) -> Iterator[Violation]:
@@ -137,6 +142,7 @@ def by_team(path: str, value: spec_pb2.RegisteredSink, keys: Sequence[Key]) -> I
         if value.teams and address.team not in value.teams:
             text = f"{address.team} is not one of the sink's teams: {', '.join(value.teams)}"
             yield Violation(f"{where}.team", text, "UNEXPECTED")
+        yield from _fields_of_daggers(f"{where}.sink", address.sink)
         own = address.sink.WhichOneof("kind")
         if own != kind:
             yield Violation(f"{where}.sink", f"must be of the sink's kind, {kind}", "WRONG_KIND")
