@@ -91,17 +91,28 @@ class Cluster:
     def run(self, kafka: str, topic: str, rows_topic: str) -> Spent:
         """Run the query over everything in the topic, and wait for its end; the client is not counted."""
         before = self.meter.read()
-        words = [kafka, topic, rows_topic, str(self.rest_port)]
-        _run(*_JAVA, "-cp", f"{self.folder / 'lib'}/*", "peer.Job", *words)
+        self._submit("peer.Job", kafka, topic, rows_topic)
         return self.meter.read() - before
+
+    def begin(self, kafka: str, topic: str, rows_topic: str, case: str) -> None:
+        """Begin a query of bench/freshness.py, which runs until the cluster ends."""
+        self._submit("peer.LiveJob", kafka, topic, rows_topic, case)
+
+    def _submit(self, main: str, kafka: str, topic: str, rows_topic: str, *more: str) -> None:
+        words = [kafka, topic, rows_topic, str(self.rest_port), *more]
+        _run(*_JAVA, "-cp", f"{self.folder / 'lib'}/*", main, *words)
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
-    """A job manager and a task manager with two slots, ended afterwards."""
+def cluster(folder: Path, logs: Path | None = None) -> Iterator[Cluster]:
+    """A job manager and a task manager with two slots, ended afterwards.
+
+    folder: what `build` has filled. logs: a new folder for settings and logs; `folder`/run where unsaid.
+    """
     rest, rpc = _free_port(), _free_port()
-    settings = folder / "conf"
-    settings.mkdir()
+    logs = logs or folder / "run"
+    settings = logs / "conf"
+    settings.mkdir(parents=True)
     (settings / "config.yaml").write_text(_CONFIG.format(rest=rest, rpc=rpc))
     java = [*_JAVA, "-cp", f"{folder / 'lib'}/*"]
     mains = {
@@ -111,10 +122,10 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     running = []
     try:
         for name, (heap, main) in mains.items():
-            with (folder / f"{name}.log").open("w") as log:
+            with (logs / f"{name}.log").open("w") as log:
                 command = [*java[:1], heap, *java[1:], main, "--configDir", settings]
                 running.append(
-                    subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, start_new_session=True)
+                    subprocess.Popen(command, stdout=log, stderr=log, cwd=logs, start_new_session=True)
                 )
         _wait_for_slots(rest)
         with Meter(*(process.pid for process in running)) as meter:

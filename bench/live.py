@@ -15,7 +15,6 @@ import statistics
 
 import dagger
 import workload
-from idle import fed
 from machine import Meter, header
 from stack import stack
 from threads import Threads, shown
@@ -36,7 +35,7 @@ def main() -> None:
         dagger.prepare(on)
         dagger.apply(on, NAME, trigger=f"{TRIGGER_S}s")
         session = on.driver_session(NAME)
-        with fed(on, given.rate):
+        with workload.fed(on.kafka, given.rate):
             for _ in dagger.heartbeats(on.kafka, NAME, WARM_UP_S):
                 pass
             with Meter(session) as meter, Threads(session) as threads:

@@ -10,10 +10,12 @@ to 2,406,181 (1,003,312 in one window, 1,402,869 in the other).
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -110,6 +112,20 @@ def live(bootstrap_servers: str, topic: str, rate: int, partitions: int = PARTIT
             booking.event_timestamp.seconds, booking.event_timestamp.nanos = divmod(now, 1_000_000_000)
             write(producer, topic, number, booking, partitions)
         written = due
+
+
+@contextmanager
+def fed(
+    bootstrap_servers: str, rate: int, topic: str = "bookings", partitions: int = PARTITIONS
+) -> Iterator[None]:
+    """Have another process write `rate` records a second while the context is open."""
+    command = [sys.executable, __file__, "--live", str(rate), topic, bootstrap_servers, str(partitions)]
+    feeder = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        feeder.terminate()
+        feeder.wait()
 
 
 def open_producer(bootstrap_servers: str) -> Producer:
