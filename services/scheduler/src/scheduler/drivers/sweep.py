@@ -19,7 +19,7 @@ from election import Election
 from eventlog import Draft, LogPosition
 from eventlog.fold import LogBaseline
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from scheduler.drivers import retention
 from scheduler.drivers.process_table import Drivers, as_handle
 from scheduler.threads import to_its_end
@@ -44,7 +44,7 @@ class Sweeper:
 
     def __init__(
         self,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fleet: Fleet,
         election: Election,
         drivers: Drivers,

@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec.violation import Violation
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from scheduler.host import reader_process
 from scheduler.host.reader_process import Places
 
@@ -92,7 +92,7 @@ class OperationRunner:
         python: str,
         inherited: Mapping[str, str],
         folder: Path,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         knowledge: HostKnowledge,
         table: Sequence[HostOperation[Any]],
     ) -> None:

@@ -23,7 +23,7 @@ from daggerspec import rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.defaults import PREVIEWED
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold import quotas
 from fleet.fold.quotas import Room
 from scheduler.drivers.command import beside, secret_variables
@@ -79,7 +79,7 @@ class Previews:
         self,
         python: str,
         folders: PreviewFolders,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fleet: Fleet,
         command: Command,
         room: Callable[[], Room],

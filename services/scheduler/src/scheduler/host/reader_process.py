@@ -24,7 +24,7 @@ from chassis.egress import proxies
 from chassis.errors import ApiError
 from chassis.logging import logger
 from eventlog.follower import Follower
-from fleet import Applied
+from fleet import ApplyResult
 from scheduler.drivers.command import secrets
 from scheduler.drivers.runas import User
 
@@ -148,7 +148,7 @@ async def died(process: HelperProcess, what: str) -> ApiError:
     return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, metadata)
 
 
-async def reached(follower: Follower[Applied], sequence: int) -> None:
+async def reached(follower: Follower[ApplyResult], sequence: int) -> None:
     """Wait until a host has read the control topic as far as its caller. Raises: ApiError."""
     with suppress(TimeoutError):
         async with asyncio.timeout(BEHIND_S):

@@ -25,7 +25,7 @@ from google.protobuf.message import Message
 from daggerspec.catalogue import UnresolvedName
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide.placement import AGENT_TOO_OLD
 from fleet.fold.phases import DELETED
 from fleet.fold.resolve import job
@@ -38,7 +38,7 @@ from scheduler.drivers.spares import Spares
 from scheduler.threads import to_its_end
 
 # Appends a fact about a dagger and reads it back: what became of it. Raises: LeadershipLost.
-Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[Applied]]]
+Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[ApplyResult]]]
 
 
 class Launcher:
@@ -46,7 +46,7 @@ class Launcher:
 
     def __init__(
         self,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fleet: Fleet,
         drivers: Drivers,
         spares: Spares,
@@ -178,7 +178,9 @@ class Launcher:
         except OSError as error:
             return _os_error(error)
 
-    def _read_back(self, name: str, step: Step[Applied], still_leading: Callable[[], None]) -> Dagger | None:
+    def _read_back(
+        self, name: str, step: Step[ApplyResult], still_leading: Callable[[], None]
+    ) -> Dagger | None:
         """The dagger whose launch was intended; None when that was refused. Raises: LeadershipLost."""
         still_leading()
         intended = self._fleet.daggers[name]

@@ -23,7 +23,7 @@ from election import Beats, Election, Holder, LeadershipLost, Office, proven_dea
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide import shadowing
 from fleet.decide.observation import Policy
 from fleet.decide.reconcile import Drain, Kill, Launch, next_action
@@ -262,7 +262,7 @@ class Scheduler:
         return self._fleet
 
     @property
-    def follower(self) -> Follower[Applied]:
+    def follower(self) -> Follower[ApplyResult]:
         """What follows the control topic."""
         return self._follower
 
@@ -368,7 +368,7 @@ class Scheduler:
         self._dirty.add(name)
         self._wake.set()
 
-    def _on_step(self, step: Step[Applied]) -> None:
+    def _on_step(self, step: Step[ApplyResult]) -> None:
         record, applied = step.record, step.applied
         if isinstance(record.message, events_pb2.SchedulerStarted):
             self._election.note_claim()
@@ -439,7 +439,7 @@ class Scheduler:
         try:
             if dagger.refusals_until is not None and (run_dir := self._run_dir(dagger)):
                 self._drivers.allow_refusals(dagger.name, run_dir, dagger.refusals_until)
-            for driver, file, text in shadowing.told(dagger):
+            for driver, file, text in shadowing.cutover_files(dagger):
                 if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)
         except OSError as error:  # the next look tries it again
@@ -497,7 +497,7 @@ class Scheduler:
         note(replay=request.replay_id, sequence=step.record.sequence, ignored=step.applied.refused)
         return True
 
-    async def _write(self, dagger: Dagger, fact: Any) -> Step[Applied]:
+    async def _write(self, dagger: Dagger, fact: Any) -> Step[ApplyResult]:
         """Append a fact about a dagger in the state it is in, and read it back. Raises: LeadershipLost."""
         self._election.ensure_leading()
         fact.meta.epoch = self._election.epoch

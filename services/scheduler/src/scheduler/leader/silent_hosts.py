@@ -17,7 +17,7 @@ from chassis.logging import logger
 from election import Election
 from eventlog import Draft
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold.hosts import host_subject
 from scheduler.leader.host_watch import GONE_AFTER, HostWatch
 
@@ -30,7 +30,7 @@ class SilentHosts:
     def __init__(
         self,
         fleet: Fleet,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         election: Election,
         watch: HostWatch,
         *,
