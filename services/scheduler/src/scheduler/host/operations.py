@@ -114,7 +114,7 @@ class OperationRunner:
         """Run an operation on a request without violations; yield its answers. Raises: ApiError."""
         operation = self._table[method]
         with self._places[operation.limit].one():
-            await reader_process.reached(self._follower, request.min_sequence)
+            await reader_process.wait_until_read(self._follower, request.min_sequence)
             prepared = operation.prepare(request, self._knowledge)
             command = reader_process.command(self._python, operation.module, *prepared.arguments)
             environment = reader_process.environment(self._inherited, *prepared.secrets_of)

@@ -1,4 +1,4 @@
-"""As the leader: vouches that a host is gone that nobody has heard for long enough (ADR 215).
+"""Vouches, as the leader, that a host is gone that nobody has heard for long enough (ADR 215).
 
 Only where leases stand in a place that all hosts reach. A lease is never broken: a driver that still lives
 there finds a newer generation in it, or cannot read it, and ends itself either way.
