@@ -123,7 +123,7 @@ class DriversContract:
         assert (drivers.living(), drivers.drain(handle)) == ([], False)
 
     async def test_a_launch_of_which_no_process_lives_is_gone_and_left_nothing(self, drivers: Any) -> None:
-        lost = drivers.lost(NAME, GENERATION)
+        lost = drivers.build_lost_handle(NAME, GENERATION)
 
         assert (drivers.presence(lost), drivers.drain(lost)) == (Presence.GONE, False)
         assert drivers.exit(lost).error.reason == "DRIVER_LOST"

@@ -60,11 +60,11 @@ def advised() -> set[str]:
     """Every command that the advice names."""
     by_error = [
         tell(events_pb2.DaggerError(domain=domain))
-        for tell in (advice.given_up, advice.waits, advice.ended, advice.retries)
+        for tell in (advice.advise_failed, advice.advise_waiting, advice.advise_ended, advice.advise_retrying)
         for domain in events_pb2.ErrorDomain.values()
     ]
     texts = [each.next for each in (*advice.ADVICE.values(), *by_error)]
-    said = " ".join([*texts, advice.back(3)])
+    said = " ".join([*texts, advice.rollback_hint(3)])
     return set(re.findall(r"`(daggers [a-z]+(?: (?!FILE)[a-z]+(?:-[a-z]+)*)?)", said))
 
 

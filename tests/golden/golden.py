@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from eventlog import Record
 from eventlog.record import MESSAGES
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold.view import to_proto
 
 FOLDER = Path(__file__).parent
@@ -60,7 +60,7 @@ def records(entries: list[dict[str, Any]]) -> Iterator[Record]:
         )
 
 
-def said(fleet: Fleet, applied: Applied) -> dict[str, Any]:
+def said(fleet: Fleet, applied: ApplyResult) -> dict[str, Any]:
     """What the fold said of a record, as `then`."""
     if applied.refused:
         refusal = applied.answer.refusal if applied.answer else None

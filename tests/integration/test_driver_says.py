@@ -9,7 +9,7 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_
 from fleet import Dagger
 from fleet.fold.phases import DEGRADED
 from fleet.health import watch
-from fleet.health.degradation import SHOWN, TOLD_BY_DRIVER, Evidence, Limits, degradation_reasons
+from fleet.health.degradation import DRIVER_REASONS, SHOWN, Evidence, Limits, degradation_reasons
 from health_monitor.conditions.dagger_conditions import diagnose
 from runtime.launch import symptoms
 from runtime.launch.symptoms import Symptoms
@@ -69,4 +69,4 @@ def test_late_rows_and_input_without_output_make_a_dagger_degraded_and_are_alert
 
 
 def test_a_stale_reference_table_goes_by_one_name() -> None:
-    assert loading.STALE in TOLD_BY_DRIVER
+    assert loading.STALE in DRIVER_REASONS

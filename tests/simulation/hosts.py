@@ -25,7 +25,7 @@ from fleet.decide.observation import Presence
 from fleet.fold.hosts import AGENT
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
-from scheduler.drivers.exit_classification import exited
+from scheduler.drivers.exit_classification import classify_exit
 from scheduler.drivers.process_table import Attempt, as_handle
 
 BEAT_S = 5.0
@@ -502,7 +502,7 @@ class SimulatedDrivers:
         driver = self._host.drivers.get((name, generation))
         return as_handle(driver.identity, self.host) if driver and driver.alive else None
 
-    def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
+    def build_lost_handle(self, name: str, generation: int) -> events_pb2.DriverHandle:
         """As Drivers'."""
         return events_pb2.DriverHandle(host=self.host, run_dir=str(self.run_dir(name, generation)))
 
@@ -551,7 +551,7 @@ class SimulatedDrivers:
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
         """As Drivers'."""
         driver = self._of(handle)
-        return exited(driver.code if driver is not None else None, None)
+        return classify_exit(driver.code if driver is not None else None, None)
 
     def deployment(self, _: events_pb2.DriverHandle) -> str:
         """As Drivers': no machine and no container is ever started anew here."""

@@ -15,7 +15,7 @@ from daggers.v1 import events_pb2
 from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
-from fleet import Applied, Dagger
+from fleet import ApplyResult, Dagger
 from fleet.decide import shadowing
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
@@ -34,7 +34,7 @@ def without_read_back(patch: pytest.MonkeyPatch) -> None:
     """A launch goes on whatever the fold made of its intent, and whoever leads by then."""
 
     def read_back(
-        launcher: Launcher, name: str, step: Step[Applied], still_leading: Callable[[], None]
+        launcher: Launcher, name: str, step: Step[ApplyResult], still_leading: Callable[[], None]
     ) -> Dagger:
         return launcher._fleet.daggers[name]
 
@@ -48,7 +48,7 @@ def without_lease_check(patch: pytest.MonkeyPatch) -> None:
 
 def without_epoch_check(patch: pytest.MonkeyPatch) -> None:
     """The fold takes facts of whoever leads, led, or thinks so."""
-    patch.setattr(Fleet, "_stale", lambda *_: "")
+    patch.setattr(Fleet, "_stale_reason", lambda *_: "")
 
 
 def without_id_dedup(patch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
 
 def without_proof_of_death(patch: pytest.MonkeyPatch) -> None:
     """A shadow is handed over to, and told that the driver beside it has ended, while that one runs."""
-    told, next_step = shadowing.told, shadowing.next_step
+    told, next_step = shadowing.cutover_files, shadowing.next_step
 
     def ended(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str, str]]:
         yield from told(dagger)
@@ -95,7 +95,7 @@ def without_proof_of_death(patch: pytest.MonkeyPatch) -> None:
 
     row = FACTS[events_pb2.CutoverHanded]
     patch.setitem(FACTS, events_pb2.CutoverHanded, replace(row, driver=Driver.ANY))  # type: ignore[arg-type] # it is a dict
-    patch.setattr(shadowing, "told", ended)
+    patch.setattr(shadowing, "cutover_files", ended)
     patch.setattr(shadowing, "next_step", hasty)
 
 
@@ -106,7 +106,7 @@ def without_lost_hosts(patch: pytest.MonkeyPatch) -> None:
 
 def without_host_epoch(patch: pytest.MonkeyPatch) -> None:
     """Let the fold take facts of whoever is, was, or thinks it is the agent of a host."""
-    patch.setattr(Fleet, "_replaced", lambda *_: "")
+    patch.setattr(Fleet, "_replaced_reason", lambda *_: "")
 
 
 def without_own_intents(patch: pytest.MonkeyPatch) -> None:

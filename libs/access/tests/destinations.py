@@ -92,7 +92,7 @@ def allowed(kind: str, place: Destination, owned: tuple[Destination, str] | None
         judge = Ownership(fleet, _addresses)
         verdicts = {
             "ask": not [wrong async for wrong in judge.violations("spec", "fares", spec, [sink])],
-            "launch": ownership.refusal(fleet.catalogue, place, TEAM) is None,
+            "launch": ownership.refuse_destination(fleet.catalogue, place, TEAM) is None,
             "read": True,
         }
         try:

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from eventlog.testing import START, given, record
 from fleet import Dagger, Fleet
-from fleet.decide.autoreplay import PAUSE, begun, due
+from fleet.decide.autoreplay import PAUSE, find_new_outage, next_request
 from fleet.decide.observation import Heartbeat
 
 OnOutage = spec_pb2.OnOutage
@@ -65,20 +65,22 @@ BACK = said(outages={"db": 1}, taking=["db"])
 def test_an_outage_that_a_launch_tells_of_is_a_fact_once() -> None:
     fact = events_pb2.SinkSkipped(outage={"sink": "db", "generation": 2, "number": 1})
 
-    assert begun(dagger(), AWAY) == fact
-    assert [begun(dagger(), heartbeat) for heartbeat in (None, said(), said(taking=["db"]))] == [None] * 3
-    assert [begun(dagger(skipped()), heartbeat) for heartbeat in (AWAY, BACK)] == [None] * 2
-    assert begun(dagger(skipped(), requested()), BACK) is None
-    assert begun(dagger(skipped(), requested()), said(outages={"db": 2})) is not None
+    assert find_new_outage(dagger(), AWAY) == fact
+    assert [find_new_outage(dagger(), heartbeat) for heartbeat in (None, said(), said(taking=["db"]))] == [
+        None
+    ] * 3
+    assert [find_new_outage(dagger(skipped()), heartbeat) for heartbeat in (AWAY, BACK)] == [None] * 2
+    assert find_new_outage(dagger(skipped(), requested()), BACK) is None
+    assert find_new_outage(dagger(skipped(), requested()), said(outages={"db": 2})) is not None
 
 
 def test_an_outage_whose_rows_nobody_wants_replayed_is_no_fact() -> None:
-    assert begun(dagger(sink=SKIP), AWAY) is None
+    assert find_new_outage(dagger(sink=SKIP), AWAY) is None
 
 
 def test_a_heartbeat_of_a_time_before_tells_of_nothing_new() -> None:
-    assert begun(dagger(skipped(2)), AWAY) is None
-    assert due(dagger(skipped(2)), BACK, now=NOW) is None
+    assert find_new_outage(dagger(skipped(2)), AWAY) is None
+    assert next_request(dagger(skipped(2)), BACK, now=NOW) is None
 
 
 def test_an_outage_is_told_again_neither_by_another_record_nor_by_an_older_one() -> None:
@@ -93,9 +95,9 @@ def test_an_outage_is_told_again_neither_by_another_record_nor_by_an_older_one()
 
 
 def test_a_replay_is_asked_for_once_the_sink_has_taken_a_batch() -> None:
-    request = due(dagger(skipped()), BACK, now=NOW)
+    request = next_request(dagger(skipped()), BACK, now=NOW)
 
-    assert due(dagger(skipped()), AWAY, now=NOW) is None
+    assert next_request(dagger(skipped()), AWAY, now=NOW) is None
     assert request is not None
     assert (request.meta.actor, request.name, request.outage) == ("platform", "d", requested().outage)
     assert (list(request.selection.reasons), list(request.selection.sinks)) == (["SINK_UNAVAILABLE"], ["db"])
@@ -103,12 +105,14 @@ def test_a_replay_is_asked_for_once_the_sink_has_taken_a_batch() -> None:
 
 
 def test_what_a_launch_that_is_gone_left_to_do_is_done_after_the_first_batch_of_the_next() -> None:
-    assert due(dagger(skipped()), said(generation=9), now=NOW) is None
-    assert due(dagger(skipped()), said(generation=9, taking=["db"]), now=NOW) is not None
+    assert next_request(dagger(skipped()), said(generation=9), now=NOW) is None
+    assert next_request(dagger(skipped()), said(generation=9, taking=["db"]), now=NOW) is not None
 
 
 def test_another_leader_asks_for_the_same_replay_of_the_same_state_under_the_same_id() -> None:
-    first, second = (due(dagger(skipped()), BACK, now=NOW + timedelta(hours=hours)) for hours in (0, 1))
+    first, second = (
+        next_request(dagger(skipped()), BACK, now=NOW + timedelta(hours=hours)) for hours in (0, 1)
+    )
 
     assert first == second
 
@@ -126,7 +130,7 @@ def test_another_leader_asks_for_the_same_replay_of_the_same_state_under_the_sam
     ids=["no outage", "asked for", "replayed", "no such sink", "not wanted any more", "deleted"],
 )
 def test_nothing_is_asked_for(messages: tuple[Message, ...]) -> None:
-    assert due(dagger(*messages), BACK, now=NOW + timedelta(hours=1)) is None
+    assert next_request(dagger(*messages), BACK, now=NOW + timedelta(hours=1)) is None
 
 
 def test_it_waits_for_a_replay_that_runs_and_a_minute_behind_its_request() -> None:
@@ -135,9 +139,9 @@ def test_it_waits_for_a_replay_that_runs_and_a_minute_behind_its_request() -> No
     assert ended.replay is not None
     soon = ended.replay.time + PAUSE
 
-    assert due(running, BACK, now=soon) is None
-    assert due(ended, BACK, now=soon - timedelta(seconds=1)) is None
-    assert due(ended, BACK, now=soon) is not None
+    assert next_request(running, BACK, now=soon) is None
+    assert next_request(ended, BACK, now=soon - timedelta(seconds=1)) is None
+    assert next_request(ended, BACK, now=soon) is not None
 
 
 def test_the_fold_takes_one_request_of_an_outage_and_it_alone_settles_what_is_outstanding() -> None:

@@ -8,7 +8,7 @@ import pytest
 from daggers.v1 import events_pb2
 from google.protobuf.message import Message
 
-from fleet.fold.facts import FACTS, About, words
+from fleet.fold.facts import FACTS, About, describe_fact
 
 META = events_pb2.FactMeta(epoch=3, name="x", generation=40)
 
@@ -28,7 +28,7 @@ def test_every_message_that_has_a_fact_meta_is_a_row() -> None:
 def test_a_fact_says_the_phase_that_follows_unless_several_may(kind: Any) -> None:
     row = FACTS[kind]
 
-    assert (len(set(row.phases.values())) == 1) == (row.what is None)
+    assert (len(set(row.phases.values())) == 1) == (row.summary is None)
     assert (row.about is About.ORPHAN) == (not row.phases)
 
 
@@ -86,7 +86,7 @@ def test_a_fact_says_the_phase_that_follows_unless_several_may(kind: Any) -> Non
     ],
 )
 def test_a_fact_in_words_is_what_happened_its_launch_and_the_rest(fact: Message, said: str) -> None:
-    assert words(fact, 41) == said
+    assert describe_fact(fact, 41) == said
 
 
 def test_a_replay_says_how_it_goes_on_and_what_became_of_its_records() -> None:
@@ -96,12 +96,18 @@ def test_a_replay_says_how_it_goes_on_and_what_became_of_its_records() -> None:
         domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="MAX_MEMORY", detail="it needs"
     )
     said = [
-        words(events_pb2.ReplayWaits(meta=meta, replay_id="r", error=full), 41),
-        words(events_pb2.ReplayStarted(meta=meta, replay_id="r", process={"host": "h", "pid": 7}), 41),
-        words(events_pb2.ReplayStarted(meta=meta, replay_id="r", adopted=True), 41),
-        words(events_pb2.ReplayExited(meta=meta, replay_id="r", code=-9), 41),
-        words(events_pb2.ReplayFinished(meta=meta, replay_id="r", outcomes={"REPLAYED": 2, "LATE": 1}), 41),
-        words(events_pb2.ReplayFinished(meta=meta, replay_id="r", outcomes={"LATE": 1}, error=lost), 41),
+        describe_fact(events_pb2.ReplayWaits(meta=meta, replay_id="r", error=full), 41),
+        describe_fact(
+            events_pb2.ReplayStarted(meta=meta, replay_id="r", process={"host": "h", "pid": 7}), 41
+        ),
+        describe_fact(events_pb2.ReplayStarted(meta=meta, replay_id="r", adopted=True), 41),
+        describe_fact(events_pb2.ReplayExited(meta=meta, replay_id="r", code=-9), 41),
+        describe_fact(
+            events_pb2.ReplayFinished(meta=meta, replay_id="r", outcomes={"REPLAYED": 2, "LATE": 1}), 41
+        ),
+        describe_fact(
+            events_pb2.ReplayFinished(meta=meta, replay_id="r", outcomes={"LATE": 1}, error=lost), 41
+        ),
     ]
 
     assert said == [

@@ -7,7 +7,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog.testing import given, record
-from fleet import Applied, Code, Dagger, Fleet
+from fleet import ApplyResult, Code, Dagger, Fleet
 from fleet.fold.dagger import REVISIONS
 from fleet.fold.view import to_proto
 
@@ -31,7 +31,7 @@ EXITED = events_pb2.Exited(meta=FACT, code=1, error=BROKEN)
 UP = (CLAIM, ASKED, INTENDED, LAUNCHED, RUNNING)
 
 
-def folded(*messages: Message) -> tuple[Fleet, list[Applied]]:
+def folded(*messages: Message) -> tuple[Fleet, list[ApplyResult]]:
     """The fold of one record for each message, and what each did."""
     fleet = Fleet()
     return fleet, [fleet.apply(each) for each in given(*messages)]

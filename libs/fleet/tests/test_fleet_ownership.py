@@ -13,7 +13,7 @@ from daggerspec.destination import Destination, parse
 from eventlog.testing import record
 from fleet import Fleet
 from fleet.fold import ownership
-from fleet.fold.fleet import Applied
+from fleet.fold.fleet import ApplyResult
 from fleet.snapshot import entries
 from fleet.snapshot.entries import ChangeSet
 
@@ -33,7 +33,7 @@ class Log:
     def write(self, event: Any) -> str:
         """Why an event is refused; empty where it is not."""
         sequence = self.fleet.sequence + 1
-        applied: Applied = self.fleet.apply(record(event, sequence=sequence, id=f"r-{sequence}"))
+        applied: ApplyResult = self.fleet.apply(record(event, sequence=sequence, id=f"r-{sequence}"))
         return applied.answer.refusal.reason if applied.answer and applied.answer.refusal else ""
 
     def ask(self, team: str, *destinations: str, name: str = "") -> str:
@@ -82,7 +82,7 @@ def test_a_refusal_names_the_destination_its_owner_and_what_helps() -> None:
     log.ask("alpha", TRIPS)
     request = events_pb2.DaggerRequested(spec={"team": "beta"}, destinations=["redis://cache:6379/0/trips:x"])
 
-    refusal = ownership.refused(log.fleet.catalogue, request)
+    refusal = ownership.refuse_request(log.fleet.catalogue, request)
 
     assert refusal is not None
     assert refusal.metadata == {"destination": request.destinations[0], "owned": TRIPS, "team": "alpha"}
@@ -138,7 +138,7 @@ def test_owners_stand_in_a_snapshot() -> None:
     log.ask("alpha", FARES, TRIPS)
     log.write(given_to("beta", TRIPS))
 
-    again = entries.restored(log.fleet.position, entries.changed(log.fleet, ChangeSet()).entries)
+    again = entries.restore_fleet(log.fleet.position, entries.encode_changes(log.fleet, ChangeSet()).entries)
 
     assert again.catalogue.destinations == log.fleet.catalogue.destinations
     assert again.daggers == log.fleet.daggers
@@ -153,7 +153,7 @@ def test_a_destination_remembers_whose_rows_may_be_there_until_it_is_released() 
     before = ownership.writers(log.fleet.catalogue, place)
     log.write(given_to("beta", TRIPS))
     given_away = ownership.writers(log.fleet.catalogue, place)
-    again = entries.restored(log.fleet.position, entries.changed(log.fleet, ChangeSet()).entries)
+    again = entries.restore_fleet(log.fleet.position, entries.encode_changes(log.fleet, ChangeSet()).entries)
     delete(log, "first")
     delete(log, "second")
     log.write(released())
@@ -195,7 +195,7 @@ def test_a_replay_brings_rows_of_each_revision_to_where_the_dagger_writes_now() 
     log.write(released("no destination"))
     log.write(replayed())
     after = dict(log.fleet.catalogue.writers)
-    again = entries.restored(log.fleet.position, entries.changed(log.fleet, ChangeSet()).entries)
+    again = entries.restore_fleet(log.fleet.position, entries.encode_changes(log.fleet, ChangeSet()).entries)
 
     assert (before[TRIPS], before[FARES]) == ((first,), (beside, second))
     assert (after[TRIPS], after[FARES]) == ((first,), (first, beside, second))

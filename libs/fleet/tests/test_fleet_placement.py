@@ -10,7 +10,7 @@ from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from eventlog.testing import START
 from fleet import Dagger, Fleet
 from fleet.decide.placement import AGENT_TOO_OLD, Candidate, choose_host, room_of
-from fleet.fold.dagger import created
+from fleet.fold.dagger import create_dagger
 from fleet.fold.hosts import Standing
 from fleet.fold.phases import RUNNING
 from fleet.fold.quotas import Full, Room
@@ -20,7 +20,7 @@ NEED = 1000 + DRIVER_OVERHEAD_MIB
 
 def dagger(name: str, host: str = "", **more: object) -> Dagger:
     spec = spec_pb2.DaggerSpec(cluster="c", driver_memory_mib=1000)
-    new_one = created(events_pb2.DaggerRequested(name=name, spec=spec), 1, START)
+    new_one = create_dagger(events_pb2.DaggerRequested(name=name, spec=spec), 1, START)
     if host:
         new_one = new_one.but(
             driver=events_pb2.DriverHandle(host=host), host=host, phase=RUNNING, generation=1

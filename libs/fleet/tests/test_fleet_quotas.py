@@ -9,7 +9,7 @@ import pytest
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
 from eventlog.testing import given
-from fleet import Applied, Dagger, Fleet, Refusal
+from fleet import ApplyResult, Dagger, Fleet, Refusal
 from fleet.fold import ownership, quotas
 from fleet.fold.phases import DELETED
 from fleet.fold.quotas import Full, Room
@@ -29,7 +29,7 @@ def asked(name: str, of: str = "pricing", memory: int = 0) -> events_pb2.DaggerR
     return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
 
 
-def folded(*events: Any) -> tuple[Fleet, Applied]:
+def folded(*events: Any) -> tuple[Fleet, ApplyResult]:
     fleet = Fleet()
     for record in given(*events):
         applied = fleet.apply(record)
@@ -157,11 +157,11 @@ def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
     assert used == {
         "daggers": 2, "drivers": 1, "memory_mib": 2_304, "records_per_second": 100.2, "rows_per_minute": 0,
     }  # fmt: skip
-    assert list(quotas.warned(fleet.catalogue, "pricing", used)) == [
+    assert list(quotas.describe_exceeded(fleet.catalogue, "pricing", used)) == [
         "team pricing has more than 1 daggers, from where on its quota warns",
         "team pricing has more than 100 records a second, from where on its quota warns",
     ]
-    assert not quotas.warns(fleet.catalogue, "delivery")
+    assert not quotas.has_warning(fleet.catalogue, "delivery")
 
 
 def test_room_is_what_drivers_of_the_usual_size_still_find() -> None:

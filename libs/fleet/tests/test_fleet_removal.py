@@ -10,7 +10,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from daggerspec import defaults, rules, sinks
 from daggerspec.catalogue import UnresolvedName
 from eventlog.testing import given
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold.removal import names_of
 
 META = events_pb2.RequestMeta(actor="ada")
@@ -67,7 +67,7 @@ SASL = events_pb2.ClusterRegistered(
 )
 
 
-def folded(*events: Any) -> tuple[Fleet, Applied]:
+def folded(*events: Any) -> tuple[Fleet, ApplyResult]:
     """The fold of these events, and what the last one did."""
     fleet = Fleet()
     for record in given(*events):
@@ -75,7 +75,7 @@ def folded(*events: Any) -> tuple[Fleet, Applied]:
     return fleet, applied
 
 
-def refused(applied: Applied) -> tuple[str, dict[str, str]]:
+def refused(applied: ApplyResult) -> tuple[str, dict[str, str]]:
     assert applied.answer is not None
     assert applied.answer.refusal is not None
     return applied.answer.refusal.reason, dict(applied.answer.refusal.metadata)

@@ -15,7 +15,7 @@ from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.decide.backoff import delay
 from fleet.fold import resolve
-from fleet.fold.view import outdated, to_proto
+from fleet.fold.view import find_outdated_daggers, to_proto
 
 META = events_pb2.RequestMeta(actor="ada")
 PLATFORM = spec_pb2.KafkaAddress(bootstrap_servers="platform:9092")
@@ -451,12 +451,12 @@ def test_a_stream_that_changed_after_the_launch_is_told_until_the_next_one() -> 
     assert launched() == ["WIDE"]
     assert told(wider) == ["WIDE"]
     assert told(stream("bookings", "acme.Booking")) == ["WIDE", "STREAM_CHANGED"]
-    assert (outdated(of, "bookings"), outdated(of, "other")) == (["d"], [])
+    assert (find_outdated_daggers(of, "bookings"), find_outdated_daggers(of, "other")) == (["d"], [])
     assert launched() == ["WIDE"]
-    assert outdated(of, "bookings") == []
+    assert find_outdated_daggers(of, "bookings") == []
 
 
 def test_a_request_gets_one_descriptor_of_a_message_however_often_it_asks() -> None:
-    catalogue = resolve.Registered(fleet())
+    catalogue = resolve.FleetCatalogue(fleet())
 
     assert catalogue.message("acme.Row") is catalogue.message("acme.Row")

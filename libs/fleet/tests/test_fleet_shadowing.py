@@ -203,7 +203,9 @@ def test_where_the_shadow_is_gone_the_newest_version_is_launched_as_ever() -> No
 
 def test_what_was_handed_over_is_told_by_whoever_leads() -> None:
     def files(*messages: Message) -> list[tuple[str, str, str]]:
-        return [(driver.run_dir, file, text) for driver, file, text in shadowing.told(dagger(*messages))]
+        return [
+            (driver.run_dir, file, text) for driver, file, text in shadowing.cutover_files(dagger(*messages))
+        ]
 
     assert files(*LAUNCHED) == []
     assert files(*DECIDED) == [(HERE.run_dir, rundir.BOUNDARY, "120000000\n")]

@@ -18,7 +18,7 @@ from eventlog.testing import given as written
 from fleet import Dagger, Fleet
 from fleet.fold.horizon import Horizon
 from fleet.snapshot.encoding import Entries
-from fleet.snapshot.entries import Changed, ChangeSet, Unusable, changed, restored
+from fleet.snapshot.entries import ChangeSet, EntryChanges, Unusable, encode_changes, restore_fleet
 
 SHORT = Horizon(records=12, block=4)
 
@@ -30,7 +30,7 @@ def known(fleet: Fleet) -> dict[str, Any]:
     return values | vars(fleet.catalogue)
 
 
-def put(entries: Entries, change: Changed) -> Entries:
+def put(entries: Entries, change: EntryChanges) -> Entries:
     """The entries after a change, as a keeper of them has them."""
     stay = {} if change.everything else entries
     stay = {
@@ -45,7 +45,7 @@ def followed(records: Sequence[Record], cuts: set[int], horizon: Horizon) -> tup
     for number, record in enumerate(records, start=1):
         changes.add(record, fleet.apply(record))
         if number in cuts or number == len(records):
-            entries = put(entries, changed(fleet, changes))
+            entries = put(entries, encode_changes(fleet, changes))
             changes = ChangeSet(everything=False, since=fleet.sequence)
     return fleet, entries
 
@@ -55,17 +55,17 @@ def assert_continues(records: Sequence[Record], cuts: set[int], horizon: Horizon
     whole, at_once = Fleet(horizon), ChangeSet()
     for record in records:
         whole.apply(record)
-    expected = put({}, changed(whole, at_once))
+    expected = put({}, encode_changes(whole, at_once))
     for cut in sorted(cuts):
         fleet, entries = followed(records[:cut], cuts, horizon)
-        again = restored(fleet.position, entries, horizon)
+        again = restore_fleet(fleet.position, entries, horizon)
         assert known(again) == known(fleet)
         changes = ChangeSet(everything=False, since=again.sequence)
         for record in records[cut:]:
             changes.add(record, again.apply(record))
         assert known(again) == known(whole)
         assert list(again.answers) == list(whole.answers)
-        assert put(entries, changed(again, changes)) == expected
+        assert put(entries, encode_changes(again, changes)) == expected
 
 
 @pytest.mark.parametrize("horizon", [SHORT, Horizon()])
@@ -119,8 +119,8 @@ def test_a_state_says_everything_of_a_dagger() -> None:
 @pytest.mark.parametrize("data", [b"\xff\xff", state_pb2.EntryState(version=1).SerializeToString()])
 def test_entries_that_are_none_are_refused(data: bytes) -> None:
     with pytest.raises(Unusable, match="its entry clusters/local cannot be read"):
-        restored(LogPosition(4, b"x"), {"clusters/local": data})
+        restore_fleet(LogPosition(4, b"x"), {"clusters/local": data})
 
 
 def test_entries_of_others_are_left_alone() -> None:
-    assert known(restored(LogPosition(), {"refusals/1": b"\xff"})) == known(Fleet())
+    assert known(restore_fleet(LogPosition(), {"refusals/1": b"\xff"})) == known(Fleet())

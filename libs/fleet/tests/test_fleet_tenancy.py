@@ -9,14 +9,14 @@ from daggers.v1 import access_pb2, events_pb2, spec_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from eventlog.testing import START, given
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 
 META = events_pb2.RequestMeta(actor="root")
 VIEWER, EDITOR, OWNER = access_pb2.ROLE_VIEWER, access_pb2.ROLE_EDITOR, access_pb2.ROLE_OWNER
 ADMINISTRATOR = access_pb2.ROLE_ADMINISTRATOR
 
 
-def folded(*events: Any) -> tuple[Fleet, Applied]:
+def folded(*events: Any) -> tuple[Fleet, ApplyResult]:
     fleet = Fleet()
     for record in given(*events):
         applied = fleet.apply(record)
@@ -58,7 +58,7 @@ def members(fleet: Fleet, name: str = "pricing") -> dict[str, int]:
     return {member.principal: member.role for member in fleet.catalogue.teams[name].value.members}
 
 
-def refusal(applied: Applied) -> str:
+def refusal(applied: ApplyResult) -> str:
     assert not applied.changed
     assert applied.answer is not None
     assert applied.answer.refusal is not None

@@ -22,7 +22,7 @@ from fleet.fold.phases import (
     UNREACHABLE,
 )
 from fleet.health import vitals, watch
-from fleet.health.advice import ADVICE, of_condition
+from fleet.health.advice import ADVICE, advise_condition
 from fleet.health.degradation import Limits
 from fleet.health.watch import Watch
 from health_monitor.alerts.alert import HeldFinding, Policy, decide
@@ -185,7 +185,7 @@ def test_every_condition_of_a_dagger_has_a_moment() -> None:
 
 @pytest.mark.parametrize("condition", sorted(SEVERITIES))
 def test_every_condition_is_in_the_one_table(condition: Condition) -> None:
-    assert of_condition(condition) in ADVICE.values()
+    assert advise_condition(condition) in ADVICE.values()
 
 
 PHASES = [FAILED, UNREACHABLE, PENDING, STARTING, BACKING_OFF, RUNNING, DEGRADED]

@@ -553,7 +553,7 @@ def test_a_heartbeat_that_came_late_is_passed_over_and_a_clock_that_was_set_back
     after = NOON + 5 * SECOND
 
     assert watch.hear(newest, late, after) == newest
-    assert watch.hear(newest, set_back, after).heard == after
+    assert watch.hear(newest, set_back, after).heard_at == after
 
 
 def test_the_samples_of_a_long_watch_stay_few() -> None:

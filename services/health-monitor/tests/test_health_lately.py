@@ -269,7 +269,7 @@ def test_three_ends_in_an_hour_are_a_loop_though_it_runs_between_them() -> None:
         "its driver has ended 3 times in 50 min: OUT_OF_MEMORY",
         NOON - 50 * MINUTE,
         measure=Measure(3, 3, "count"),
-        advice=advice.ended(FULL),
+        advice=advice.advise_ended(FULL),
     )
 
 

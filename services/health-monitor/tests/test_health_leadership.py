@@ -171,4 +171,4 @@ async def test_a_record_that_cannot_be_read_is_refused_by_name_and_others_are_he
         await world.beat(progressed=NOON)
         await running.step()
 
-    assert running.monitor.observer.watches["bookings"].heard == world.now
+    assert running.monitor.observer.watches["bookings"].heard_at == world.now

@@ -216,7 +216,9 @@ async def test_a_report_that_came_twice_counts_once(world: Any) -> None:
     (report,) = [record for record in world.alerts._records if record.type.endswith("OutageReported")]
 
     assert changed[-1]
-    assert outage.reported(ledger.alert("platform", AWAY), report.message) == ledger.alert("platform", AWAY)
+    assert outage.apply_report(ledger.alert("platform", AWAY), report.message) == ledger.alert(
+        "platform", AWAY
+    )
 
 
 async def test_a_disk_that_takes_nothing_holds_back_no_page(world: Any, tmp_path: Any) -> None:

@@ -180,7 +180,7 @@ def test_only_a_failure_is_no_matter_of_a_number() -> None:
 def test_a_page_says_whose_it_is_and_what_is_next_as_the_advice_does(
     condition: alerts_pb2.AlertCondition.ValueType,
 ) -> None:
-    page, known = told(condition), advice.of_condition(condition)
+    page, known = told(condition), advice.advise_condition(condition)
     whose = page.facts["who has to act"]
 
     assert page.facts["next"] == known.next_of(page.alert.dagger)

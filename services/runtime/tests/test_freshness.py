@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daggerspec.columns import RECORD_TIME, WINDOW_END
-from fleet.health.degradation import TOLD_BY_DRIVER
+from fleet.health.degradation import DRIVER_REASONS
 from runtime.launch import freshness, progress
 from runtime.launch.freshness import SinkFreshness, quantile_ms
 from runtime.launch.progress import Progress, heartbeat_at
@@ -205,7 +205,7 @@ def test_an_objective_is_missed_from_a_twentieth_of_the_rows_on_until_half_of_th
     for done in states[1:3]:
         measure = heartbeat_at(done, NOON).measures[freshness.MISSED]
         assert (measure.value > measure.limit, measure.limit, measure.unit) == (True, 10.0, "s")
-    assert freshness.MISSED in TOLD_BY_DRIVER
+    assert freshness.MISSED in DRIVER_REASONS
 
 
 def test_an_objective_is_met_again_once_five_minutes_are_over() -> None:

@@ -69,7 +69,7 @@ def test_a_name_of_the_log_that_leads_elsewhere_is_no_directory(tmp_path: Path, 
         ours.start(job, [sys.executable, "-c", ""], {})
 
     assert ours.find(name, 5) is None
-    assert ours.lost(name, 5).run_dir == ""
+    assert ours.build_lost_handle(name, 5).run_dir == ""
     assert list(tmp_path.rglob("*")) == []
 
 

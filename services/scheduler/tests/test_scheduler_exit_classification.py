@@ -4,7 +4,7 @@ import pytest
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import MessageToJson
 
-from scheduler.drivers.exit_classification import exited
+from scheduler.drivers.exit_classification import classify_exit
 
 USER = events_pb2.ERROR_DOMAIN_USER
 EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
@@ -27,7 +27,7 @@ INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
 def test_an_exit_code_alone_says_who_must_act_and_whether_to_try_again(
     code: int | None, domain: events_pb2.ErrorDomain, reason: str, retryable: bool
 ) -> None:
-    error = exited(code, None).error
+    error = classify_exit(code, None).error
 
     assert (error.domain, error.reason, error.retryable) == (domain, reason, retryable)
     assert error.detail
@@ -36,29 +36,29 @@ def test_an_exit_code_alone_says_who_must_act_and_whether_to_try_again(
 def test_the_drivers_own_word_goes_before_a_guess() -> None:
     left = events_pb2.DaggerError(domain=USER, reason="BAD_SQL", detail="no such column")
 
-    fact = exited(64, MessageToJson(left))
+    fact = classify_exit(64, MessageToJson(left))
 
     assert (fact.code, fact.error) == (64, left)
 
 
 @pytest.mark.parametrize("left", ["", "{", "[]", "null", '{"reason": ""}', '{"reason": 7}'])
 def test_a_word_cut_short_is_no_word(left: str) -> None:
-    assert exited(69, left).error.reason == "EXTERNAL_ERROR"
+    assert classify_exit(69, left).error.reason == "EXTERNAL_ERROR"
 
 
 def test_a_clean_end_is_no_error_whatever_an_earlier_word_said() -> None:
-    assert not exited(0, '{"reason": "OLD"}').HasField("error")
-    assert exited(0, None).HasField("code")
+    assert not classify_exit(0, '{"reason": "OLD"}').HasField("error")
+    assert classify_exit(0, None).HasField("code")
 
 
 def test_no_exit_code_is_not_zero() -> None:
-    assert not exited(None, None).HasField("code")
+    assert not classify_exit(None, None).HasField("code")
 
 
 def test_a_jvm_that_ended_of_a_full_heap_is_out_of_memory_whatever_its_python_half_has_seen() -> None:
     gone = MessageToJson(events_pb2.DaggerError(domain=EXTERNAL, reason="JVM_GONE", retryable=True))
-    found = [exited(3, left, heap_mib=450).error for left in (gone, None)]
+    found = [classify_exit(3, left, heap_mib=450).error for left in (gone, None)]
 
     assert {(each.domain, each.reason, each.retryable) for each in found} == {(USER, "OUT_OF_MEMORY", True)}
     assert found[0].detail.startswith("its heap of 450 MiB (driver_memory) was full: ")
-    assert exited(3, MessageToJson(events_pb2.DaggerError(reason="BAD_SQL"))).error.reason == "BAD_SQL"
+    assert classify_exit(3, MessageToJson(events_pb2.DaggerError(reason="BAD_SQL"))).error.reason == "BAD_SQL"

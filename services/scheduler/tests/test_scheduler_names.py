@@ -38,7 +38,7 @@ def test_heartbeats_of_a_million_names_are_not_remembered(tmp_path: Path, names:
     most = 0
     for number in range(names):
         heartbeat = telemetry_pb2.Heartbeat(dagger=f"name-{number}", generation=number)
-        assert observer.heard(heartbeat)
+        assert observer.note_heartbeat(heartbeat)
         most = max(most, observer.remembered)
 
     assert most <= 1_002

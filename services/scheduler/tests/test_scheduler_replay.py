@@ -11,7 +11,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from eventlog.testing import given
 from fleet import Dagger, Fleet
 from fleet.fold.quotas import Full
-from scheduler.leader.replay_policy import ATTEMPTS, End, Seen, Start, is_wanted, next_step
+from scheduler.leader.replay_policy import ATTEMPTS, End, ReplayObservation, Start, is_wanted, next_step
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 META = events_pb2.FactMeta(epoch=0, name="d")
@@ -37,7 +37,7 @@ def dagger(*messages: Any) -> Dagger:
 
 
 def step(dagger: Dagger, *, host: str = "here", now: datetime = NOW, **seen: Any) -> Any:
-    return next_step(dagger, Seen(**seen), host=host, now=now)
+    return next_step(dagger, ReplayObservation(**seen), host=host, now=now)
 
 
 def left(code: int, error: events_pb2.DaggerError | None = None) -> events_pb2.Exited:

@@ -33,7 +33,7 @@ def _describe(message: Message | None, event: gateway_pb2.Event) -> str:
     if message is None:
         return ""
     if type(message) in facts.FACTS:
-        return facts.words(message, event.sequence)
+        return facts.describe_fact(message, event.sequence)
     describe = _WORDS.get(type(message))
     return describe(message, event) if describe else ""
 

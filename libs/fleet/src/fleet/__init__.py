@@ -10,17 +10,17 @@ snapshot   makes keyed entries of a fleet, and a fleet of them
 from fleet.fold.answers import Answer, Code, Refusal
 from fleet.fold.catalogue import Entry
 from fleet.fold.dagger import Dagger
-from fleet.fold.fleet import Applied, Fleet, Leader, Unreadable, about
+from fleet.fold.fleet import ApplyResult, Fleet, Leader, UnreadableRecord, about
 
 __all__ = [
     "Answer",
-    "Applied",
+    "ApplyResult",
     "Code",
     "Dagger",
     "Entry",
     "Fleet",
     "Leader",
     "Refusal",
-    "Unreadable",
+    "UnreadableRecord",
     "about",
 ]

@@ -49,7 +49,7 @@ from api_gateway.validate.reachability import Reach, ReachLimits
 from daggerspec.places import Place
 from eventlog import Log
 from eventlog.follower import Follower
-from fleet import Applied
+from fleet import ApplyResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Ground:
 
     log: Log
     """The control topic."""
-    follower: Follower[Applied]
+    follower: Follower[ApplyResult]
     fold: Fold
     projector: Projector
     projection: Projection

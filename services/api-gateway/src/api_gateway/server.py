@@ -44,7 +44,7 @@ from eventlog import Log, LogDamaged, LogPosition, LogReplaced
 from eventlog.fold import LogBaseline
 from eventlog.follower import Follower
 from eventlog.tail import SilentTail, Tail
-from fleet import Applied
+from fleet import ApplyResult
 from fleet.snapshot.entries import Unusable
 
 # Seconds to send the answers of handlers that have returned.
@@ -71,7 +71,7 @@ class Gateway:
     port: int
     health_port: int | None
     """Port that serves health checks alone; None: there is none."""
-    follower: Follower[Applied]
+    follower: Follower[ApplyResult]
     fold: Fold
     projector: Projector
     failed: asyncio.Future[None]
@@ -214,13 +214,13 @@ def begin(projection: Projection) -> tuple[Fold, LogPosition]:
     return fold, projection.prepare()
 
 
-def following(log: Log, fold: Fold, seen: LogPosition) -> Follower[Applied]:
+def following(log: Log, fold: Fold, seen: LogPosition) -> Follower[ApplyResult]:
     """Build the follower of the control topic for a gateway whose database has `seen` that much of it."""
     log_position = LogBaseline(seen, "give the gateway an empty database")
     return Follower(log, fold, baseline=log_position, patience_s=_PATIENCE_S)
 
 
-async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
+async def fold_on(follower: Follower[ApplyResult], fold: Fold) -> None:
     """Fold until cancelled. Returns when the log is damaged; the state so far stays. Raises:
     LogUnavailable.
     """
@@ -232,7 +232,7 @@ async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
         pass
 
 
-async def _hear(heartbeats: HeartbeatCache, follower: Follower[Applied], end: int) -> None:
+async def _hear(heartbeats: HeartbeatCache, follower: Follower[ApplyResult], end: int) -> None:
     """Read heartbeats once the fold knows which daggers there are. Raises: LogUnavailable."""
     with suppress(LogDamaged):
         await follower.wait_for(end)
@@ -294,7 +294,7 @@ def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> asyncio.Future[None]:
 
 
 async def _until_ready(
-    follower: Follower[Applied], projector: Projector, end: int, failed: asyncio.Future[None]
+    follower: Follower[ApplyResult], projector: Projector, end: int, failed: asyncio.Future[None]
 ) -> None:
     """Wait until the fold and the projection have reached the log's end of the start."""
 

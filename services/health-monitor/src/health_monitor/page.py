@@ -76,7 +76,7 @@ class Page:
     @property
     def _advice(self) -> Advice:
         """Advice of the condition, for events of releases that did not record any."""
-        return advice.of_condition(self.alert.condition)
+        return advice.advise_condition(self.alert.condition)
 
     def _measure_text(self) -> str:
         if not self.fired.HasField("value"):

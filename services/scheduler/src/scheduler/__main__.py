@@ -51,29 +51,31 @@ def main() -> int:
     return service.run("scheduler", SchedulerSettings, words, read=read, serve=_serve, away=away)
 
 
-def _read(told: SchedulerSettings, *, local_checkpoints: bool) -> tuple[SchedulerSettings, Endpoint, bool]:
-    """Raises: OSError, ValueError when a file cannot be used."""
-    own_directory(told, "state_dir")
+def _read(
+    settings: SchedulerSettings, *, local_checkpoints: bool
+) -> tuple[SchedulerSettings, Endpoint, bool]:
+    """Read the files that settings name. Raises: OSError, ValueError when one cannot be used."""
+    own_directory(settings, "state_dir")
     reached = endpoint(
-        told.host_bind,
-        certificate=told.host_tls_cert_file,
-        key=told.host_tls_key_file,
-        tokens=told.host_token_file,
+        settings.host_bind,
+        certificate=settings.host_tls_cert_file,
+        key=settings.host_tls_key_file,
+        tokens=settings.host_token_file,
     )
-    return told, reached, local_checkpoints
+    return settings, reached, local_checkpoints
 
 
-async def _serve(read: tuple[SchedulerSettings, Endpoint, bool], asked: asyncio.Event) -> None:
+async def _serve(read: tuple[SchedulerSettings, Endpoint, bool], stop: asyncio.Event) -> None:
     settings, reached, local_checkpoints = read
     inherited = os.environ  # noqa: TID251 - the composition root hands it on
-    await serve(settings, reached, inherited, asked, local_checkpoints=local_checkpoints)
+    await serve(settings, reached, inherited, stop, local_checkpoints=local_checkpoints)
 
 
 async def serve(
-    told: SchedulerSettings,
+    settings: SchedulerSettings,
     reached: Endpoint,
     inherited: Mapping[str, str],
-    asked: asyncio.Event,
+    stop: asyncio.Event,
     *,
     local_checkpoints: bool = False,
 ) -> None:
@@ -81,20 +83,20 @@ async def serve(
 
     Raises: LogError, Missing, NoSharedCheckpoints, CannotBind, alone or in a group.
     """
-    ground = replace(prepare(told, inherited), local_checkpoints=local_checkpoints)
-    kafka, metrics = told.kafka(), Metrics("scheduler")
-    if not await await_topics(kafka, asked):
+    ground = replace(prepare(settings, inherited), local_checkpoints=local_checkpoints)
+    kafka, metrics = settings.kafka(), Metrics("scheduler")
+    if not await await_topics(kafka, stop):
         return
     async with KafkaLog(kafka, CONTROL) as control, Heartbeats(kafka, HEARTBEATS) as beats:
         parts = assemble(ground, control, beats, metrics)
         async with (
-            _closed(parts.previews),
+            _closing(parts.previews),
             serving_host(parts.host, reached, metrics.calls()) as port,
-            metrics.serving(told.metrics_bind, parts.gauges),
+            metrics.serving(settings.metrics_bind, parts.gauges),
         ):
             announced = address(ground, port, tls=reached.tls), registration(ground, parts.memory_mib())
             serving = asyncio.create_task(parts.scheduler.run(*announced))
-            stopping = asyncio.create_task(asked.wait())
+            stopping = asyncio.create_task(stop.wait())
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             serving.cancel()
@@ -102,23 +104,23 @@ async def serve(
                 await serving
 
 
-def prepare(told: SchedulerSettings, inherited: Mapping[str, str]) -> Ground:
+def prepare(settings: SchedulerSettings, inherited: Mapping[str, str]) -> Ground:
     """Find what drivers need on this host. Raises: Missing, OSError."""
-    state_dir = told.state_dir.resolve()
-    run_as = runas.parse(told.run_as)
+    state_dir = settings.state_dir.resolve()
+    run_as = runas.parse(settings.run_as)
     drivers = Drivers(state_dir / "runs", host=host_name(), python=sys.executable, run_as=run_as)
     installation = replace(
         find_installation(),
-        properties=told.spark_properties_file and told.spark_properties_file.resolve(),
-        shared_checkpoints=bool(told.checkpoint_root),
-        prepared=told.spark_home and told.spark_home.absolute(),
+        properties=settings.spark_properties_file and settings.spark_properties_file.resolve(),
+        shared_checkpoints=bool(settings.checkpoint_root),
+        prepared=settings.spark_home and settings.spark_home.absolute(),
     )
-    leaving = proxies.handed_on(inherited, told.outward_proxy)
-    environment = {**leaving, "JAVA_HOME": str(find_java(told.java_home, inherited))}
+    leaving = proxies.handed_on(inherited, settings.outward_proxy)
+    environment = {**leaving, "JAVA_HOME": str(find_java(settings.java_home, inherited))}
     check_users(run_as, drivers.runs, environment["JAVA_HOME"], installation)
     me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
     return Ground(
-        settings=told,
+        settings=settings,
         scheduler_id=identity(),
         state_dir=state_dir,
         drivers=drivers,
@@ -132,7 +134,7 @@ def prepare(told: SchedulerSettings, inherited: Mapping[str, str]) -> Ground:
 
 
 @asynccontextmanager
-async def _closed(previews: Previews) -> AsyncIterator[None]:
+async def _closing(previews: Previews) -> AsyncIterator[None]:
     try:
         yield
     finally:
@@ -140,7 +142,7 @@ async def _closed(previews: Previews) -> AsyncIterator[None]:
 
 
 def find_installation() -> command.Installation:
-    """Where pyspark and the runtime are; neither is imported here. Raises: Missing."""
+    """Find pyspark and the runtime; neither is imported here. Raises: Missing."""
     return command.Installation(
         spark_home=_package("pyspark"),
         python=Path(sys.executable),
@@ -167,9 +169,9 @@ def check_users(run_as: RunAs, runs: Path, java_home: str, installation: command
         raise Missing("; ".join(filter(None, obstacles)))
 
 
-def find_java(told: Path | None, inherited: Mapping[str, str]) -> Path:
-    """JAVA_HOME of the drivers. Raises: Missing."""
-    home = told or (Path(inherited["JAVA_HOME"]) if inherited.get("JAVA_HOME") else None)
+def find_java(configured: Path | None, inherited: Mapping[str, str]) -> Path:
+    """Return JAVA_HOME of the drivers. Raises: Missing."""
+    home = configured or (Path(inherited["JAVA_HOME"]) if inherited.get("JAVA_HOME") else None)
     if home is None and (java := shutil.which("java", path=inherited.get("PATH"))):
         home = Path(java).resolve().parent.parent
     if home is None or not (home / "bin" / "java").is_file():

@@ -4,5 +4,5 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """This instant, UTC."""
+    """Return this instant, UTC."""
     return datetime.now(UTC)

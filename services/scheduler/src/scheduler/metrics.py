@@ -1,4 +1,4 @@
-"""What a scheduler tells Prometheus beside its calls."""
+"""Metrics of a scheduler beside those of its calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ DECLARED: Final = (LEADS, DRIVERS, LIMIT, FACTS, PREVIEW_PROCESSES, PREVIEWS, PR
 
 
 def gauges(scheduler: Scheduler, limit: int, *, processes: int, previews: int) -> Iterator[GaugeMetricFamily]:
-    """A scheduler as it is now: `processes` preview, and so many previews go on or wait."""
+    """Yield the gauges of a scheduler as it is now: processes that preview, and previews that go on or
+    wait.
+    """
     yield LOG_SEQUENCE.family({(CONTROL,): scheduler.follower.sequence})
     yield LOG_DAMAGED.family({(CONTROL,): bool(scheduler.follower.damage)})
     yield LEADS.family(scheduler.leads)

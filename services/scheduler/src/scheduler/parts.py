@@ -43,13 +43,14 @@ _START_TIMEOUT: Final = timedelta(minutes=10)
 host that has much to do or fetches packages."""
 _BATCH_WAIT: Final = timedelta(seconds=20)
 _BATCH_RECORDS: Final = 10_000
-"""How long records may wait for a batch where rows are written only when windows end, and how many do not:
-twenty seconds of a busy stream cost one batch instead of twenty (docs/decisions/0058)."""
+"""Longest wait of records for a batch where rows are written only when windows end, and the number that does
+not wait: twenty seconds of a busy stream cost one batch instead of twenty (docs/decisions/0058).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What a scheduler finds on its host before it reads the log."""
+    """Findings and settings of a scheduler on its host, before it reads the log."""
 
     settings: SchedulerSettings
     scheduler_id: str
@@ -63,7 +64,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """A scheduler that has its log, and what it answers for its host."""
+    """A scheduler that has its log, and the services of its host."""
 
     scheduler: Scheduler
     previews: Previews
@@ -71,7 +72,7 @@ class Parts:
     limit: Callable[[], int]
     """Drivers of the usual size that the host takes now."""
     memory_mib: Callable[[], int]
-    """What all its drivers may need together now."""
+    """MiB that all its drivers may need together now."""
 
     def gauges(self) -> Iterator[GaugeMetricFamily]:
         """Measure them as they are now."""
@@ -89,7 +90,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         resident=lambda: drivers.resident_mib(DEFAULT_DRIVER_MEMORY_MIB, previews.leaders),
     )
 
-    def measured() -> tuple[int, int]:
+    def measure_room() -> tuple[int, int]:
         return room(settings, memory.mib())
 
     facts = metrics.counter(FACTS)
@@ -106,7 +107,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         options=options(ground),
         appended=lambda fact: facts.labels(fact).inc(),
         previews=lambda: previews.running,
-        memory_mib=lambda: measured()[1],
+        memory_mib=lambda: measure_room()[1],
         overload=pressure.overload,
     )
     ends = metrics.counter(PREVIEW_ENDS)
@@ -116,7 +117,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         scheduler.follower,
         scheduler.fleet,
         ground.lines.for_preview,
-        lambda: Room(memory_mib=measured()[1]),
+        lambda: Room(memory_mib=measure_room()[1]),
         host=drivers.host,
         on=settings.previews,
         replays=lambda: Occupancy.of(attempt.computes for attempt in drivers.attempts()),
@@ -126,8 +127,8 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         scheduler=scheduler,
         previews=previews,
         host=make_host(ground, scheduler, previews),
-        limit=lambda: measured()[0],
-        memory_mib=lambda: measured()[1],
+        limit=lambda: measure_room()[0],
+        memory_mib=lambda: measure_room()[1],
     )
 
 

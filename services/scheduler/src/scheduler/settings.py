@@ -1,4 +1,4 @@
-"""What a scheduler is told by its environment."""
+"""Settings of a scheduler, from its environment."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ class SchedulerSettings(
     state_dir: Path
     """Directory for `runs/DAGGER/GENERATION/` and `checkpoints/`. Keep it: checkpoints are progress."""
     checkpoint_root: str = ""
-    """Where checkpoints go: a directory from / on, or a Hadoop URI such as hdfs://namenode:8020/daggers.
-    Every host of drivers and executors must see it. Unset: `checkpoints/` of the state directory, for daggers
-    whose executors run on this host; a second host is refused then, unless both are started with
-    --local-checkpoints."""
+    """Root of checkpoints: a directory from / on, or a Hadoop URI such as hdfs://namenode:8020/daggers. Every
+    host of drivers and executors must see it. Unset: `checkpoints/` of the state directory, for daggers whose
+    executors run on this host; a second host is refused then, unless both are started with
+    --local-checkpoints.
+    """
     spark_properties_file: Path | None = None
     """Spark properties for every driver, as spark-submit's --properties-file reads them: what a cluster asks
     for (queue, image, executors). What Daggers sets itself cannot be changed there."""
@@ -57,34 +58,38 @@ class SchedulerSettings(
     max_drivers: int | None = Field(default=None, ge=1)
     """Drivers that may run at once. Unset: as many as have memory."""
     memory_mib: int | None = Field(default=None, ge=1)
-    """What drivers may need together, in MiB: the heap of each (768 MiB unless its dagger says another), and
-    1536 MiB. Unset: what is free at the
-    start, less 2 GiB, and no less than max_drivers of the usual size need."""
+    """MiB that drivers may need together: the heap of each (768 MiB unless its dagger says another), and 1536
+    MiB. Unset: what is free at the start, less 2 GiB, and no less than max_drivers of the usual size need.
+    """
     spare: bool = True
-    """Whether the leading scheduler keeps a warm driver where a cluster has a local Spark master. It takes
-    the next launch there that has the default memory and no secret of the environment: that starts in a fifth
-    of the time. It needs as much memory as any driver of the usual size, and gives way to drivers, replays
-    and previews that run."""
+    """Keep a warm driver while this scheduler leads and a cluster has a local Spark master. It takes the next
+    launch there that has the default memory and no secret of the environment: that starts in a fifth of the
+    time. It needs as much memory as any driver of the usual size, and gives way to drivers, replays and
+    previews that run.
+    """
     cutover: bool = False
-    """Whether the new driver of an edit that recomputes begins beside the one that runs, and takes its place
-    when it has read as far: so no rows lack meanwhile. Of queries of one stream with TUMBLE or HOP windows,
-    where there is room for both drivers; other edits stop, then start."""
+    """Begin the new driver of an edit that recomputes beside the one that runs; it takes its place when it
+    has read as far: so no rows lack meanwhile. Of queries of one stream with TUMBLE or HOP windows, where
+    there is room for both drivers; other edits stop, then start.
+    """
     previews: bool = True
-    """Whether this host previews daggers: in a process for each cluster, which is started when it is asked
-    for, needs as much memory as any driver of the usual size, and gives way to drivers and replays that
-    run."""
+    """Preview daggers on this host: in a process for each cluster, which is started on demand, needs as much
+    memory as any driver of the usual size, and gives way to drivers and replays that run.
+    """
     secrets: Literal["observe", "enforce"] = "observe"
-    """What becomes of launches whose dagger finds a secret by {file} or {env} in none of the secret places:
-    observe says so in the log, enforce refuses them. Registered secrets are launched with either way."""
+    """Handling of launches whose dagger finds a secret by {file} or {env} in none of the secret places:
+    observe says so in the log, enforce refuses them. Registered secrets are launched with either way.
+    """
     run_as: str = ""
     """Users of this host that drivers run as: TEAM=USER each, separated by spaces, `*=USER` for all other
     teams. What a driver has on this host (its directory, its checkpoints) is that user's alone then. Needs
     root; Python, Java and the files that drivers read (secrets, certificates, reference tables) must be
     readable to these users. Empty: drivers run as the scheduler does."""
     egress: Literal["observe", "enforce"] = "observe"
-    """What becomes of connections of sinks to addresses that no administrator registered, and that are not
-    public and not allowed (docs/decisions/0064): observe makes them and says so in the log of the driver,
-    enforce refuses them. Takes effect with the next launch of a dagger."""
+    """Handling of connections of sinks to addresses that no administrator registered, and that are not public
+    and not allowed (docs/decisions/0064): observe makes them and says so in the log of the driver, enforce
+    refuses them. Takes effect with the next launch of a dagger.
+    """
     attempts: int = Field(default=10, ge=0)
     """Relaunches without five minutes of progress before a dagger is FAILED."""
     java_home: Path | None = Field(default=None, validation_alias="JAVA_HOME")
@@ -93,8 +98,9 @@ class SchedulerSettings(
     """Address to serve the logs and rows of this host's drivers on, for gateways: host:port; port 0 takes a
     free one. Anything but loopback needs a token file."""
     host_address: str = ""
-    """Where gateways reach it, host:port. Unset: the address it is bound to, or this host's name when that is
-    all of them."""
+    """Address at which gateways reach it, host:port. Unset: the address it is bound to, or this host's name
+    when that is all of them.
+    """
     host_tls_cert_file: FilePath | None = None
     """PEM file of the certificate chain that gateways are shown. Unset: they are served without TLS.
     Read again when it changes, for new connections."""
@@ -150,11 +156,11 @@ class SchedulerSettings(
         return self
 
     def secret_rule(self) -> SecretRule:
-        """Where secrets may be that specifications find by themselves."""
+        """Return the rule about secrets that specifications find by themselves."""
         return SecretRule(self.allowed_secrets, enforced=self.secrets == "enforce")
 
     def rules(self) -> spec_pb2.Egress:
-        """What drivers hold the addresses and the folders of sinks to."""
+        """Return the limits on addresses and folders of sinks, for drivers."""
         enforce = self.egress == "enforce"
         return spec_pb2.Egress(
             enforce=enforce,
@@ -164,7 +170,7 @@ class SchedulerSettings(
         )
 
     def reached_at(self, port: int, host_name: str) -> str:
-        """Where gateways reach what is bound to `port` of a host."""
+        """Return the address at which gateways reach what is bound to `port` of a host."""
         if self.host_address:
             return self.host_address
         bound, _ = host_and_port(self.host_bind)

@@ -10,7 +10,9 @@ T = TypeVar("T")
 
 
 async def to_its_end(work: Callable[[], T]) -> T:
-    """What `work` gives. Who has stopped this scheduler may take for granted that it does nothing more."""
+    """Run `work` in a thread and return its result. Once a scheduler is cancelled and has ended, no such work
+    goes on.
+    """
     working = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)

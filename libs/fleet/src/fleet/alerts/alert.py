@@ -1,13 +1,13 @@
-"""One alert: the incidents of one dagger and one condition, and who has been told. Pure.
+"""One alert: the incidents of one dagger and one condition, and what receivers were sent. Pure.
 
     state              Alert: the newest incident, and what each receiver has taken of it
     evolve             any event of the alert -> the alert after it
-    next_notification  what a receiver is to be told next -> Notify
+    next_notification  the next notification of a receiver -> Notify
 
 Every event names its incident and attempt by number, and the fold takes only the next one: any record
-applied twice is applied once. What is told is the newest notice only: one that was never delivered is
-replaced by the next, which says all of it. Silences, grouping and inhibition will be further reasons for
-`next_notification` to tell nothing. When an alert fires, the health monitor decides.
+applied twice is applied once. Only the newest notice is sent: one that was never delivered is replaced by the
+next, which says all of it. Silences, grouping and inhibition will be further reasons for `next_notification`
+to return None. The health monitor decides when an alert fires.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
 Notice: TypeAlias = "alerts_pb2.AlertNotice.ValueType"
 Notification: TypeAlias = alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed
 PLATFORM: Final = "platform"
-"""What stands for the dagger's name in alerts of the platform itself."""
+"""Name in place of the dagger's in alerts of the platform itself."""
 TEAM: Final = "team/"
-"""What stands before a team's name in alerts of the team: no dagger is called so."""
+"""Prefix of a team's name in alerts of the team: no dagger's name has a slash."""
 PRINCIPAL: Final = "principal/"
-"""What stands before a principal in alerts about who calls: no dagger is called so."""
+"""Prefix of a principal in alerts about who calls: no dagger's name has a slash."""
 Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
 
 # ---- State -------------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notificati
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How far one receiver has been told of the newest notice."""
+    """Progress of delivering the newest notice to one receiver."""
 
     attempts: int = 0
     not_before: datetime | None = None
@@ -44,7 +44,7 @@ class Delivery:
     done: bool = False
     """Taken, or given up."""
     failure: alerts_pb2.NotificationFailed | None = None
-    """Why the newest attempt was not taken; None when it was, and before the first."""
+    """Failure of the newest attempt; None when it was taken, and before the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Alert:
 
     @property
     def firing(self) -> bool:
-        """Whether an incident is open."""
+        """True when an incident is open."""
         return self.fired is not None and self.resolved is None
 
     @property
@@ -79,7 +79,7 @@ class Alert:
 
     @property
     def until(self) -> datetime | None:
-        """Since when it has been over, as far as is known; None while it is not."""
+        """Time since when it has been over, as far as is known; None while it is not."""
         if self.resolved is not None and self.resolved.HasField("until"):
             return self.resolved.until.ToDatetime(tzinfo=UTC)
         return self.resolved_at
@@ -93,18 +93,18 @@ class Alert:
 
     @property
     def noticed_at(self) -> datetime | None:
-        """When that turn was."""
+        """Time of that turn."""
         return self.resolved_at or self.fired_at
 
 
 def condition_name(condition: Condition) -> str:
-    """A condition in words, as receivers, the command and the runbook have it: `no progress`."""
+    """Return a condition in words, as receivers, the command and the runbook have it: `no progress`."""
     name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
     return name.lower().replace("_", " ")
 
 
 def dedup_key(dagger: str, condition: Condition) -> str:
-    """What receivers fold repeats by. At most 255 characters, for PagerDuty."""
+    """Return the key that receivers fold repeats by. At most 255 characters, for PagerDuty."""
     return f"daggers/{dagger}/{condition_name(condition).replace(' ', '_')}"[:255]
 
 
@@ -132,11 +132,11 @@ def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
             untold = dict.fromkeys(alert.deliveries, Delivery())
             return replace(alert, resolved=event, resolved_at=time, deliveries=untold)
         case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
-            return _attempted(alert, event)
+            return _record_attempt(alert, event)
 
 
-def reported(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
-    """The alert after all that a report says. One that was folded, or is not the next, changes nothing."""
+def apply_report(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
+    """Fold a report's notices and attempts in. One that was folded, or is not the next, changes nothing."""
     alert = evolve(alert, report.fired, report.time.ToDatetime(tzinfo=UTC))
     for attempt in report.attempts:
         outcome = attempt.sent if attempt.HasField("sent") else attempt.failed
@@ -144,7 +144,7 @@ def reported(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
     return alert
 
 
-def _attempted(alert: Alert, event: Notification) -> Alert:
+def _record_attempt(alert: Alert, event: Notification) -> Alert:
     delivery = alert.deliveries.get(event.receiver)
     current = event.meta.incident == alert.incident and event.notice == alert.notice
     if delivery is None or not current or delivery.done or event.attempt != delivery.attempts + 1:
@@ -170,7 +170,9 @@ class Notify:
 
 
 def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:
-    """What the receiver is to be told now; None when it was told, is not to be, or must be waited for."""
+    """Return what the receiver is to be sent now; None when it has been, is not to be, or must be
+    waited for.
+    """
     delivery = alert.deliveries.get(receiver)
     if delivery is None or delivery.done or (delivery.not_before is not None and now < delivery.not_before):
         return None

@@ -1,7 +1,7 @@
-"""The fold of `daggers.alerts`: who leads, every alert, and how each receiver is doing. Pure.
+"""The fold of `daggers.alerts`: the leading monitor, every alert, and the pace of each receiver. Pure.
 
 Facts of an epoch that is not the newest change nothing, so a monitor that was replaced cannot disturb. What
-was told while nobody could write is brought in later, by whoever told it: that is of no epoch.
+was sent while nobody could write is reported later, by whoever sent it: such a report has no epoch.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from itertools import takewhile
 from daggers.v1 import alerts_pb2
 
 from eventlog import LogPosition, Record, extend_history
-from fleet.alerts.alert import Alert, Condition, Event, Notify, evolve, next_notification, reported
+from fleet.alerts.alert import Alert, Condition, Event, Notify, apply_report, evolve, next_notification
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A record that could not be read: kept aside, never fatal."""
+class UnreadableAlertRecord:
+    """Record that could not be read: set aside, never fatal."""
 
     sequence: int
     type: str
@@ -28,7 +28,7 @@ class Unreadable:
 
 
 class Ledger:
-    """What the alerts topic says, up to `sequence`."""
+    """Fold of the alerts topic, up to `sequence`."""
 
     def __init__(self) -> None:
         self.sequence: int = -1
@@ -41,7 +41,7 @@ class Ledger:
         """Identity of the monitor that made it."""
         self.alerts: dict[tuple[str, Condition], Alert] = {}
         """By dagger and condition: those that ever fired, the one that changed last at the end."""
-        self.unreadable: list[Unreadable] = []
+        self.unreadable: list[UnreadableAlertRecord] = []
         """Records that could not be read."""
         self._claims: set[str] = set()
         self._attempted: dict[str, datetime] = {}
@@ -49,20 +49,20 @@ class Ledger:
 
     @property
     def position(self) -> LogPosition:
-        """How far the log is folded, and which log it is."""
+        """Position up to which the log is folded, and digest of that log."""
         return LogPosition(self.sequence, self.history)
 
     def alert(self, dagger: str, condition: Condition) -> Alert:
-        """The alert of a dagger and a condition, whether or not it ever fired."""
+        """Return the alert of a dagger and a condition, whether or not it ever fired."""
         return self.alerts.get((dagger, condition)) or Alert(dagger=dagger, condition=condition)
 
     def changed_since(self, sequence: int) -> list[Alert]:
-        """The alerts that changed after this sequence, in the order of their newest changes."""
+        """List the alerts that changed after this sequence, in the order of their newest changes."""
         newest_first = takewhile(lambda alert: alert.sequence > sequence, reversed(self.alerts.values()))
         return list(newest_first)[::-1]
 
     def apply(self, record: Record) -> bool:
-        """Fold one record in; whether it changed anything. Never raises for any record."""
+        """Fold one record in; tell whether it changed anything. Never raises for any record."""
         if record.sequence <= self.sequence:
             return False
         self.sequence = record.sequence
@@ -70,7 +70,7 @@ class Ledger:
         match record.message:
             case None:
                 digest = blake2b(record.value, digest_size=16).digest()
-                self.unreadable.append(Unreadable(record.sequence, record.type, digest))
+                self.unreadable.append(UnreadableAlertRecord(record.sequence, record.type, digest))
                 return False
             case alerts_pb2.MonitorStarted() as claim:
                 return self._claim(record, claim)
@@ -84,17 +84,19 @@ class Ledger:
             case alerts_pb2.OutageReported() as report:
                 meta = report.fired.meta
                 before = self.alert(meta.dagger, meta.condition)
-                return self._put(before, reported(before, report), record)
+                return self._put(before, apply_report(before, report), record)
             case _:
                 return False
 
     def awaits(self, event: Event, time: datetime) -> bool:
-        """Whether the event is what comes next of its alert: it would change it."""
+        """Tell whether the event is the next of its alert, and would change it."""
         before = self.alert(event.meta.dagger, event.meta.condition)
         return evolve(before, event, time) is not before
 
     def next_notification(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
-        """What the receiver is to be told next, longest waiting first; None while it must be left alone."""
+        """Return what the receiver is to be sent next, longest waiting first; None while it must be left
+        alone.
+        """
         attempted = self._attempted.get(receiver)
         if attempted is not None and now < attempted + pace:
             return None

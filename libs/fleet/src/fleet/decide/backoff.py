@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt. Pure: the jitter comes from the name and the attempt."""
+"""Delay before the next attempt. Pure: the jitter comes from the name and the attempt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from zlib import crc32
 
 
 def delay(name: str, attempt: int, *, base: timedelta, cap: timedelta) -> timedelta:
-    """The wait before `attempt` (from 1): base · 2^(attempt-1), at most `cap`, less up to half of it.
+    """Return the wait before `attempt` (from 1): base · 2^(attempt-1), at most `cap`, less up to half of it.
 
     The jitter spreads daggers that died together, and is the same whoever works it out.
     """

@@ -1,4 +1,4 @@
-"""What the scheduler observes of a driver, and how patient it is: what `reconcile` is asked with."""
+"""Observations of a driver, and the scheduler's patience: the arguments of `reconcile`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fleet.health.degradation import SHOWN, Heartbeat, Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How patient the scheduler is."""
+    """Time limits and attempts of the scheduler."""
 
     limits: Limits = SHOWN
-    """What is still healthy, and shown as RUNNING."""
+    """Limits of what is healthy, and shown as RUNNING."""
     hold: timedelta = timedelta(seconds=10)
     """DEGRADED lasts at least this long, so that a flapping driver does not fill the log."""
     settle: timedelta = timedelta(minutes=5)
@@ -34,13 +34,13 @@ class Policy:
     catch_up: timedelta = timedelta(minutes=15)
     """A shadow that has not read as far as its driver in so long is ended."""
     handover: timedelta = timedelta(seconds=20)
-    """So long after the end of the driver beside it a shadow may take to say what there is to write."""
+    """Time after the end of the driver beside it within which a shadow has to say what there is to write."""
     first_delay: timedelta = timedelta(seconds=2)
     longest_delay: timedelta = timedelta(minutes=5)
 
 
 class Presence(Enum):
-    """What the process table says about a launch."""
+    """Finding of the process table about a launch."""
 
     ALIVE = "alive"
     """A process of it runs on this host."""
@@ -52,38 +52,38 @@ class Presence(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowObservation:
-    """What is observed of the shadow of a dagger."""
+    """Observation of the shadow of a dagger."""
 
     presence: Presence
     driver: events_pb2.DriverHandle | None = None
-    """For an intent that nobody answered: the one that lives on this host."""
+    """For an intent that nobody answered: the driver that lives on this host."""
     exit: events_pb2.Exited | None = None
-    """For one that is gone: how it ended."""
+    """For a shadow that is gone: its exit."""
     state: ShadowState | None = None
-    """What it last said of itself; None while it has said nothing that can be read."""
+    """State that it last wrote; None before the first that can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What is observed of the newest launch of a dagger."""
+    """Observation of the newest launch of a dagger."""
 
     presence: Presence
     quiet_since: datetime
-    """When its last heartbeat came, or since when one could have been heard."""
+    """Time of its last heartbeat, or since when one could have been heard."""
     heartbeat: Heartbeat | None = None
     """Its last heartbeat."""
     driver: events_pb2.DriverHandle | None = None
     """The driver that lives on this host: for an unanswered intent, and for one its heartbeats told of."""
     exit: events_pb2.Exited | None = None
-    """For a driver that is gone: how it ended."""
+    """For a driver that is gone: its exit."""
     full: Full | None = None
-    """Why no driver of it may be launched now; None when one may."""
+    """Reason why no driver of it may be launched now; None when one may."""
     overload: str = ""
     """Of a driver that is gone and gave no sign of life: that this host has too much to do, in one clause."""
     deployment: str = ""
     """Of a driver that is gone: how the deployment ended it, in one clause; empty where it did not."""
     host_gone: bool = False
-    """Whether the log says that the host of its launch was gone after it."""
+    """True when the log says that the host of its launch was gone after it."""
     rebooted: bool = False
     """True of a host that was gone because it was booted anew."""
     agent: bool = False
@@ -93,6 +93,7 @@ class Observation:
     place: str = ""
     """Host to launch on, where a launch may be wanted; empty: this one."""
     cutover: bool = False
-    """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
+    """True when another driver of it may be launched beside its own: that is switched on, and there is room.
+    """
     shadow: ShadowObservation | None = None
-    """What is observed of its shadow; None when there is none."""
+    """Observation of its shadow; None when there is none."""

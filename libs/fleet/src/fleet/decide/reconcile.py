@@ -1,6 +1,6 @@
-"""Reconciles a dagger with what is asked: level-triggered, asked after every record and after a restart.
+"""Reconciles a dagger with desired state: level-triggered, called after every record and after a restart.
 
-`next_action` looks at all that is known and answers the one next thing to do, or None. The facts it answers
+`next_action` looks at all that is known and returns the one next action, or None. The facts that it returns
 carry no epoch, name or generation yet: the scheduler fills those in when it writes them.
 """
 
@@ -65,19 +65,19 @@ Action: TypeAlias = (
 def next_action(
     dagger: Dagger, *, now: datetime, epoch: int, observation: Observation, policy: Policy
 ) -> Action | None:
-    """What the scheduler of `epoch` does next about the dagger; None: nothing, or wait."""
+    """Return what the scheduler of `epoch` does next about the dagger; None: nothing, or wait."""
     heartbeat = observation.heartbeat
     return (
-        autoreplay.begun(dagger, heartbeat)
-        or _of_drivers(dagger, now, epoch, observation, policy)
-        or autoreplay.due(dagger, heartbeat, now=now)
+        autoreplay.find_new_outage(dagger, heartbeat)
+        or _next_driver_action(dagger, now, epoch, observation, policy)
+        or autoreplay.next_request(dagger, heartbeat, now=now)
     )
 
 
-def _of_drivers(
+def _next_driver_action(
     dagger: Dagger, now: datetime, epoch: int, observation: Observation, policy: Policy
 ) -> Action | None:
-    """What is next about its driver and its shadow."""
+    """Return what is next about its driver and its shadow."""
     if dagger.shadow is not None:
         step = shadowing.next_step(
             dagger, dagger.shadow, now=now, epoch=epoch, observation=observation, policy=policy
@@ -88,8 +88,8 @@ def _of_drivers(
         return _answer_intent(dagger, now, observation, policy)
     if dagger.driver is None and dagger.phase != UNREACHABLE:
         return _without_driver(dagger, now, observation, policy)
-    if dagger.driver is None and (known := _found(observation)) is not None:
-        return known
+    if dagger.driver is None and (adopted := _adopt(observation)) is not None:
+        return adopted
     if dagger.confirmed_dead:
         error = _error("HOST_LOST", "its host is gone, says on-call")
         return build_exited(dagger, events_pb2.Exited(error=error), observation)
@@ -110,7 +110,7 @@ def _of_drivers(
 
 
 def _new_references(dagger: Dagger, observation: Observation) -> Action | None:
-    """The versions of reference tables, whenever the driver tells of others."""
+    """Report the versions of reference tables, whenever the heartbeat has others than the log."""
     versions = dict(observation.heartbeat.references) if observation.heartbeat else {}
     if not versions or dagger.phase not in (RUNNING, DEGRADED) or versions == dict(dagger.references):
         return None
@@ -118,7 +118,9 @@ def _new_references(dagger: Dagger, observation: Observation) -> Action | None:
 
 
 def _new_ui(dagger: Dagger, observation: Observation) -> Action | None:
-    """The launch told again with its Spark UI, which is known only once the driver has bound a port."""
+    """Report the launch again with its Spark UI, whose address is known only once the driver has bound a
+    port.
+    """
     url = observation.heartbeat.ui_url if observation.heartbeat else ""
     if dagger.driver is None or url in ("", dagger.driver.ui_url):
         return None
@@ -151,9 +153,9 @@ def _host_lost(dagger: Dagger, observation: Observation) -> events_pb2.DaggerErr
 
 
 def _answer_intent(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
-    """Somebody meant to launch and did not say what came of it. An inherited intent is never submitted."""
-    if (known := _found(observation)) is not None:
-        return known
+    """Answer an intent of which no fact says what became. An inherited intent is never submitted."""
+    if (adopted := _adopt(observation)) is not None:
+        return adopted
     if observation.presence is Presence.REMOTE and not observation.host_gone and dagger.host:
         if now - dagger.phase_time < policy.answer:
             return None  # the agent that it names says what becomes of it
@@ -168,9 +170,9 @@ def _answer_intent(dagger: Dagger, now: datetime, observation: Observation, poli
     )
 
 
-def _found(observation: Observation) -> events_pb2.Launched | None:
-    """What an intent became, though nobody said so: a process of this host; or, of another one, a driver that
-    its heartbeat proves, and names the host of.
+def _adopt(observation: Observation) -> events_pb2.Launched | None:
+    """Adopt the driver of an unanswered intent: a process of this host; or, of another host, a driver that
+    its heartbeat proves, and whose host that names.
     """
     if observation.driver is not None:
         return events_pb2.Launched(driver=observation.driver, adopted=True)
@@ -228,7 +230,9 @@ def _relaunch(attempt: int, not_before: datetime) -> events_pb2.RelaunchSchedule
 
 
 def build_exited(dagger: Dagger, left: events_pb2.Exited, observation: Observation) -> events_pb2.Exited:
-    """The exit with its reason: asked for, the deployment's, killed for one of ours, or as it was left."""
+    """Build the exit with its reason: requested, of the deployment, killed by the scheduler, or as the driver
+    left it.
+    """
     exited = events_pb2.Exited()
     exited.CopyFrom(left)
     if dagger.phase == STOPPING:
@@ -294,8 +298,8 @@ def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Pol
     if dagger.phase == STOPPING:
         return None
     if reasons:
-        known = dagger.phase == DEGRADED and set(reasons) == set(dagger.reasons)
-        return None if known else events_pb2.Degraded(reasons=reasons)
+        is_reported = dagger.phase == DEGRADED and set(reasons) == set(dagger.reasons)
+        return None if is_reported else events_pb2.Degraded(reasons=reasons)
     progressing = observation.heartbeat is not None and observation.heartbeat.state == Heartbeat.STATE_RUNNING
     if dagger.phase == STARTING:
         return events_pb2.Running() if progressing else None
@@ -304,15 +308,15 @@ def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Pol
             return None
         return events_pb2.Recovered() if progressing else events_pb2.Degraded(reasons=[Reason.NO_PROGRESS])
     if dagger.phase == DEGRADED:
-        held = now - dagger.phase_time >= policy.hold
-        return events_pb2.Recovered() if progressing and held else None
+        has_lasted = now - dagger.phase_time >= policy.hold
+        return events_pb2.Recovered() if progressing and has_lasted else None
     if dagger.phase == RUNNING and dagger.attempt and _settled(dagger, now, policy):
         return events_pb2.Settled()
     return None
 
 
 def _evidence(dagger: Dagger, now: datetime, observation: Observation) -> Evidence:
-    """The scheduler's own. Without a heartbeat, one could be heard since the phase began."""
+    """Build the scheduler's evidence. Without a heartbeat, silence counts from the begin of the phase."""
     heartbeat, since = observation.heartbeat, observation.quiet_since
     if heartbeat is None:
         return Evidence(heartbeat=None, age=timedelta(0), quiet=now - max(since, dagger.phase_time))
@@ -320,7 +324,9 @@ def _evidence(dagger: Dagger, now: datetime, observation: Observation) -> Eviden
 
 
 def _settled(dagger: Dagger, now: datetime, policy: Policy) -> bool:
-    """Whether it has run for long enough; what ran out of memory may need a while to do so again."""
+    """Tell whether it has run for long enough; after an end by memory that takes longer, for its state grows
+    again.
+    """
     fed = dagger.starved is None or now - dagger.starved >= policy.settle_starved
     return fed and now - dagger.phase_time >= policy.settle
 

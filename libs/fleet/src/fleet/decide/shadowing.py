@@ -1,4 +1,4 @@
-"""What is due of a shadow, and of the driver beside it (ADR 109): a part of `reconcile`. Pure.
+"""Decides about a shadow, and about the driver beside it (ADR 109): a part of `reconcile`. Pure.
 
 What keeps windows from being written twice stands in `fleet.fold.cutover`; here stands what makes it come to
 an end: whoever waits for a step waits for so long, and then the edit is one as ever.
@@ -42,7 +42,7 @@ Step: TypeAlias = Fact | EndShadow
 
 
 def may_begin(dagger: Dagger, observation: Observation) -> bool:
-    """Whether an edit of a dagger whose driver runs on this host is made by a cutover."""
+    """Tell whether an edit of a dagger whose driver runs on this host is made by a cutover."""
     return (
         observation.cutover
         and dagger.phase == RUNNING
@@ -58,24 +58,24 @@ def may_begin(dagger: Dagger, observation: Observation) -> bool:
 def next_step(
     dagger: Dagger, shadow: Shadow, *, now: datetime, epoch: int, observation: Observation, policy: Policy
 ) -> Step | None:
-    """What the scheduler of `epoch` does next about the shadow of a dagger; None: nothing, or wait."""
-    seen = observation.shadow
-    if seen is None:
+    """Return what the scheduler of `epoch` does next about the shadow of a dagger; None: nothing, or wait."""
+    observed = observation.shadow
+    if observed is None:
         return None
     if shadow.driver is None:  # an intent that nobody answered is never submitted
-        if seen.driver is not None:
-            return events_pb2.ShadowLaunched(driver=seen.driver, adopted=True)
-        return _ended(NOT_LAUNCHED, "its scheduler ended before it was launched")
-    if seen.presence is Presence.REMOTE:
-        return _ended(LEFT, f"it was launched on {shadow.driver.host or '?'}, where nobody leads now")
-    state = seen.state
+        if observed.driver is not None:
+            return events_pb2.ShadowLaunched(driver=observed.driver, adopted=True)
+        return _build_failure(NOT_LAUNCHED, "its scheduler ended before it was launched")
+    if observed.presence is Presence.REMOTE:
+        return _build_failure(LEFT, f"it was launched on {shadow.driver.host or '?'}, where nobody leads now")
+    state = observed.state
     final = state is not None and state.final
-    over = None if final and _wanted(dagger, shadow) else _over(dagger, shadow, now, policy)
-    if seen.presence is Presence.GONE:
-        return _gone(seen.exit, over)
+    end_reason = None if final and _is_wanted(dagger, shadow) else _end_reason(dagger, shadow, now, policy)
+    if observed.presence is Presence.GONE:
+        return _build_exit(observed.exit, end_reason)
     if shadow.epoch != epoch:
         return events_pb2.ShadowLaunched(driver=shadow.driver, adopted=True)
-    if over is not None:
+    if end_reason is not None:
         return EndShadow()
     if state is None:
         return None
@@ -93,15 +93,17 @@ def next_step(
 
 
 def holds_back(dagger: Dagger, now: datetime, policy: Policy) -> bool:
-    """Whether the driver beside a shadow is left to itself: it runs on, or comes to the boundary."""
+    """Tell whether the driver beside a shadow is left to itself: it runs on, or comes to the boundary."""
     shadow = dagger.shadow
-    if shadow is None or _over(dagger, shadow, now, policy) is not None:
+    if shadow is None or _end_reason(dagger, shadow, now, policy) is not None:
         return False
     return dagger.phase != STOPPING or now - dagger.phase_time < policy.grace
 
 
-def told(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str, str]]:
-    """What the log says to drivers of a cutover: to whom, the file of the run directory, its text."""
+def cutover_files(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str, str]]:
+    """Yield the files that tell drivers about a cutover: handle of the driver, name in its run directory,
+    text.
+    """
     shadow, driver = dagger.shadow, dagger.driver
     if driver is not None and dagger.handed is not None:
         yield driver, rundir.HANDED, _text(dagger.handed)
@@ -113,40 +115,45 @@ def told(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str, str]]:
         yield shadow.driver, rundir.PREDECESSOR_ENDED, ""
 
 
-def _wanted(dagger: Dagger, shadow: Shadow) -> bool:
-    """Whether a shadow is what people ask for."""
+def _is_wanted(dagger: Dagger, shadow: Shadow) -> bool:
+    """Tell whether a shadow runs the version that is to run."""
     return dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.version == shadow.version
 
 
-def _over(dagger: Dagger, shadow: Shadow, now: datetime, policy: Policy) -> str | None:
-    """Why a shadow is not to go on, empty where people have asked for something else; None where it is."""
-    if not _wanted(dagger, shadow):
+def _end_reason(dagger: Dagger, shadow: Shadow, now: datetime, policy: Policy) -> str | None:
+    """Return why a shadow is to end, empty where something else is desired; None where it is to go on."""
+    if not _is_wanted(dagger, shadow):
         return ""
     if shadow.boundary is None:
         if dagger.driver is None or dagger.phase == STOPPING:
             return "its driver ended before a boundary was decided"
         if now - shadow.time >= policy.catch_up:
-            return f"it had not read as far as its driver after {_spoken(policy.catch_up)}"
+            return f"it had not read as far as its driver after {_format_seconds(policy.catch_up)}"
     elif dagger.driver is None and dagger.last_exit is not None:
         ended = dagger.last_exit.time.ToDatetime(UTC)
         if now - ended >= policy.handover:
-            return f"it had not said what there is to write {_spoken(policy.handover)} after its driver's end"
+            return (
+                f"it had not said what there is to write {_format_seconds(policy.handover)} after its"
+                " driver's end"
+            )
     return None
 
 
-def _gone(left: events_pb2.Exited | None, over: str | None) -> events_pb2.ShadowEnded:
-    """How a shadow ended whose processes are gone: killed for one of ours, or as it left it."""
+def _build_exit(left: events_pb2.Exited | None, end_reason: str | None) -> events_pb2.ShadowEnded:
+    """Build the end of a shadow whose processes are gone: killed by the scheduler, or as the shadow
+    left it.
+    """
     ended = events_pb2.ShadowEnded()
     if left is not None and left.HasField("code"):
         ended.code = left.code
-    if over:
-        ended.error.CopyFrom(_error(GIVEN_UP, over))
-    elif over is None and left is not None and left.HasField("error"):
+    if end_reason:
+        ended.error.CopyFrom(_error(GIVEN_UP, end_reason))
+    elif end_reason is None and left is not None and left.HasField("error"):
         ended.error.CopyFrom(left.error)
     return ended
 
 
-def _ended(reason: str, detail: str) -> events_pb2.ShadowEnded:
+def _build_failure(reason: str, detail: str) -> events_pb2.ShadowEnded:
     return events_pb2.ShadowEnded(error=_error(reason, detail))
 
 
@@ -157,18 +164,18 @@ def _error(reason: str, detail: str) -> events_pb2.DaggerError:
 
 
 def _instant(us: int) -> Timestamp:
-    """Of microseconds since 1970."""
+    """Return the instant of microseconds since 1970."""
     instant = Timestamp()
     instant.FromMicroseconds(us)
     return instant
 
 
 def _text(instant: datetime) -> str:
-    """Microseconds since 1970."""
-    told = Timestamp()
-    told.FromDatetime(instant)
-    return f"{told.ToMicroseconds()}\n"
+    """Return an instant as microseconds since 1970, with a newline."""
+    stamp = Timestamp()
+    stamp.FromDatetime(instant)
+    return f"{stamp.ToMicroseconds()}\n"
 
 
-def _spoken(time: timedelta) -> str:
+def _format_seconds(time: timedelta) -> str:
     return f"{time.total_seconds():.0f} s"

@@ -33,7 +33,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not applied."""
+    """Refusal of a request."""
 
     code: Code
     reason: str
@@ -41,12 +41,12 @@ class Refusal:
     detail: str
     """One sentence for a person."""
     metadata: Mapping[str, str]
-    """What the detail says, for programs: which object, which value."""
+    """Values of the detail, for programs: which object, which value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the fold made of a request."""
+    """Answer of the fold to a request."""
 
     sequence: int
     """Sequence of the first record with this request id."""
@@ -59,18 +59,18 @@ class Answer:
 
     @property
     def accepted(self) -> bool:
-        """Whether the request was applied."""
+        """True when the request was applied."""
         return self.refusal is None
 
 
 def digest(request: Message) -> bytes:
-    """16 bytes that tell one request body from another, whatever the order of its map entries."""
+    """Return 16 bytes that tell one request body from another, whatever the order of its map entries."""
     text = request.SerializeToString(deterministic=True)
     return blake2b(text, digest_size=16, person=request.DESCRIPTOR.name.encode()[:16]).digest()
 
 
-def reused(request_id: str, first: Answer) -> Refusal:
-    """The refusal of a request id that was used before with another body."""
+def refuse_reused_id(request_id: str, first: Answer) -> Refusal:
+    """Refuse a request id that was used before with another body."""
     return Refusal(
         Code.INVALID_ARGUMENT,
         REUSED,
@@ -81,12 +81,14 @@ def reused(request_id: str, first: Answer) -> Refusal:
 
 
 def missing(kind: str, name: str) -> Refusal:
-    """The refusal of a request about something that is not there."""
-    return Refusal(Code.NOT_FOUND, "NOT_FOUND", f"there is no {worded(kind, name)}", about(kind, name))
+    """Refuse a request about something that does not exist."""
+    return Refusal(
+        Code.NOT_FOUND, "NOT_FOUND", f"there is no {describe_object(kind, name)}", about(kind, name)
+    )
 
 
 def version_mismatch(kind: str, name: str, expected: int, actual: int) -> Refusal | None:
-    """The refusal of an expected version that does not hold; None when it holds.
+    """Refuse an expected version that does not hold; return None when it holds.
 
     `actual` is 0 for a subject that does not exist; a subject reads like "dagger completed_bookings".
     """
@@ -94,7 +96,7 @@ def version_mismatch(kind: str, name: str, expected: int, actual: int) -> Refusa
         return None
     if actual == 0:
         return missing(kind, name)
-    subject = worded(kind, name)
+    subject = describe_object(kind, name)
     metadata = {**about(kind, name), "expected_version": str(expected), "actual_version": str(actual)}
     if expected == 0:
         text = f"{subject} exists already, at version {actual}"
@@ -103,17 +105,17 @@ def version_mismatch(kind: str, name: str, expected: int, actual: int) -> Refusa
     return Refusal(Code.ABORTED, "VERSION_MISMATCH", text, metadata)
 
 
-def worded(kind: str, name: str) -> str:
-    """How a sentence names an object."""
+def describe_object(kind: str, name: str) -> str:
+    """Return the words for an object in a sentence."""
     return f"{_WORDS.get(kind, kind)} {name}"
 
 
 def some(names: list[str], most: int) -> str:
-    """The first names, and how many more there are."""
+    """Join the first names, and say how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def about(kind: str, name: str) -> dict[str, str]:
-    """Which object a refusal is about, for programs: a dagger, cluster, stream, reference or message."""
+    """Return a refusal's metadata about its object: a dagger, cluster, stream, reference or message."""
     return {"kind": kind, "name": name}

@@ -45,7 +45,7 @@ REMOVALS: Final[Mapping[type[Message], str]] = {
     events_pb2.SinkRemoved: "sink",
     events_pb2.DestinationReleased: "destination",
 }
-"""Which kind each of them removes."""
+"""Kind that each of them removes."""
 T = TypeVar(
     "T",
     spec_pb2.Cluster,
@@ -63,7 +63,7 @@ T = TypeVar(
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """One registered thing as it is now. The value must not be changed."""
+    """Registered object as it is now. The value must not be changed."""
 
     value: T
     version: int
@@ -75,7 +75,9 @@ class Entry(Generic[T]):
 
 
 class Catalogue:
-    """What is registered by name; schemas by the full name of each message, grants by that of the stream."""
+    """Registered objects by kind and name: schemas by the full name of each message, grants by that of the
+    stream.
+    """
 
     def __init__(self) -> None:
         self.clusters: dict[str, Entry[spec_pb2.Cluster]] = {}
@@ -90,17 +92,18 @@ class Catalogue:
         self.grants: dict[str, Entry[access_pb2.StreamGrant]] = {}
         """They outlive their stream: one that is registered anew is as restricted as the one before."""
         self.destinations: dict[str, Entry[access_pb2.Destination]] = {}
-        """What has an owner (`fleet.fold.ownership`)."""
+        """Destinations that have an owner (`fleet.fold.ownership`)."""
         self.writers: dict[str, tuple[int, ...]] = {}
-        """Of each of those: sequences of the requests whose rows may be there, the oldest first; ELSEWHERE in
-        front where there were more."""
+        """Sequences of the requests whose rows may be in a destination, the oldest first; ELSEWHERE in front
+        where there were more.
+        """
         self.joined: dict[str, dict[str, datetime]] = {}
-        """When each topic came into a stream, by stream."""
+        """Time when each topic joined a stream, by stream."""
         self.removed: dict[str, dict[str, int]] = {kind: {} for kind in REMOVALS.values()}
         """The version that each free name had when it was removed, by kind."""
 
     def entries(self, kind: str) -> dict[str, Entry[Any]]:
-        """What is registered of a kind."""
+        """Return the registered objects of a kind by name."""
         by_kind: dict[str, dict[str, Entry[Any]]] = {
             "cluster": self.clusters,
             "message": self.messages,
@@ -116,7 +119,7 @@ class Catalogue:
         return by_kind[kind]
 
     def register(self, event: Registration, sequence: int, time: datetime) -> int | Refusal:
-        """Take in what an event registers at `time`; answers its version."""
+        """Apply a registration at `time`; return its version, or why it is refused."""
         match event:
             case events_pb2.ClusterRegistered(cluster=cluster, meta=meta):
                 return self._put("cluster", cluster.name, cluster, meta, sequence)
@@ -142,7 +145,7 @@ class Catalogue:
         return answer
 
     def _register_schema(self, event: events_pb2.SchemaRegistered, sequence: int) -> int | Refusal:
-        """Under every message that it defines, all or none; answers the highest version."""
+        """Register a schema under every message that it defines, all or none; return the highest version."""
         names = list(event.schema.messages)
         if event.meta.HasField("expected_version"):
             for name in names:
@@ -159,12 +162,12 @@ class Catalogue:
         return newest
 
     def version(self, kind: str, name: str) -> int:
-        """The version of what is registered; 0 for what is not."""
+        """Return the version of a registered object; 0 for what is not registered."""
         entry = self.entries(kind).get(name)
         return entry.version if entry else 0
 
     def remove(self, kind: str, name: str, sequence: int) -> int:
-        """Take out what is registered, an account also of teams and grants; answers the version it had."""
+        """Remove a registered object, an account also from teams and grants; return the version it had."""
         version = self.entries(kind).pop(name).version
         self.removed[kind][name] = version
         if kind == "stream":
@@ -172,11 +175,11 @@ class Catalogue:
         if kind == "destination":
             self.writers.pop(name, None)
         if kind == "account":
-            self._leave(f"account:{name}", sequence)
+            self._remove_principal(f"account:{name}", sequence)
         return version
 
-    def _leave(self, principal: str, sequence: int) -> None:
-        """Somebody is in no team any more, and sees nothing that is sensitive."""
+    def _remove_principal(self, principal: str, sequence: int) -> None:
+        """Remove a principal from all teams, and from those who may read sensitive fields."""
         for name, entry in list(self.teams.items()):
             stay = [member for member in entry.value.members if member.principal != principal]
             if len(stay) != len(entry.value.members):
@@ -193,7 +196,9 @@ class Catalogue:
                 self.put("grant", name, grant, sequence)
 
     def _next(self, kind: str, name: str) -> int:
-        """The version of the next registration. A removed name counts on: no old version is met again."""
+        """Return the version of the next registration. A removed name counts on: no old version comes
+        again.
+        """
         free = self.removed.get(kind, {})
         return (self.version(kind, name) or free.pop(name, 0)) + 1
 
@@ -207,7 +212,7 @@ class Catalogue:
         return self.put(kind, name, value, sequence)
 
     def put(self, kind: str, name: str, value: Any, sequence: int) -> int:
-        """Have a value under a name; answers its version."""
+        """Register a value under a name; return its version."""
         before = self.entries(kind).get(name)
         since = before.since if before and before.value == value else sequence
         version = self._next(kind, name)
@@ -215,8 +220,8 @@ class Catalogue:
         return version
 
 
-def registered(event: Registration) -> str | None:
-    """Name of what an event registers: of a schema its first message; None when it has none."""
+def registered_name(event: Registration) -> str | None:
+    """Return the name of what an event registers: of a schema its first message; None when it has none."""
     match event:
         case events_pb2.ClusterRegistered(cluster=cluster):
             return cluster.name
@@ -233,7 +238,7 @@ def registered(event: Registration) -> str | None:
 
 
 def closure(files: FileDescriptorSet, roots: Iterable[str]) -> list[FileDescriptorProto]:
-    """The files named by `roots` and all they import, each after what it imports.
+    """Return the files named by `roots` and all they import, each after what it imports.
 
     A file that is imported but not in the set is left out: the one who builds the descriptors says so.
     """
@@ -253,7 +258,9 @@ def closure(files: FileDescriptorSet, roots: Iterable[str]) -> list[FileDescript
 
 
 def defining_file(files: FileDescriptorSet, message: str) -> str | None:
-    """Name of the file that defines a message (fully-qualified, nested ones too); None when none does."""
+    """Return the name of the file that defines a message (fully-qualified, nested ones too); None when none
+    does.
+    """
     for file in files.file:
         prefix = f"{file.package}." if file.package else ""
         if not message.startswith(prefix):

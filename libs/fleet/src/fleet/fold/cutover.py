@@ -1,7 +1,7 @@
-"""What the facts of a cutover change of a dagger (ADR 109): what their rows in `facts` refer to. Pure.
+"""Changes that the facts of a cutover make to a dagger (ADR 109), for the rows of `facts`. Pure.
 
-What keeps a window from being written twice, or by nobody, stands here, and not with who writes the facts:
-whoever leads, and however old what it has heard, the log is judged alike by all who read it.
+The rules that keep a window from being written twice, or by nobody, stand here, and not with who writes the
+facts: whoever leads, and however old its observations, all readers judge the log alike.
 """
 
 from __future__ import annotations
@@ -13,60 +13,60 @@ from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fleet.fold.dagger import Dagger
-from fleet.fold.fact_changes import Changes, Ignored
+from fleet.fold.fact_changes import Changes, IgnoredFact
 from fleet.fold.shadow import Shadow
 
-_NOT_ASKED = Ignored("it is not asked to run")
-_NO_INSTANT = Ignored("it names no instant")
+_NOT_ASKED = IgnoredFact("it is not asked to run")
+_NO_INSTANT = IgnoredFact("it names no instant")
 
 
-def intended(dagger: Dagger, fact: events_pb2.ShadowIntended, time: datetime) -> Changes:
-    """A shadow begins; its generation is filled in by who knows the sequence."""
+def begin_shadow(dagger: Dagger, fact: events_pb2.ShadowIntended, time: datetime) -> Changes:
+    """Begin a shadow; the fold sets its generation, which is the fact's sequence."""
     if dagger.desired != gateway_pb2.DESIRED_RUNNING:
         return _NOT_ASKED
     if fact.version != dagger.version or dagger.current:
-        return Ignored(f"it is at version {dagger.version}, and runs {dagger.observed_version}")
+        return IgnoredFact(f"it is at version {dagger.version}, and runs {dagger.observed_version}")
     if dagger.shadowed == dagger.version:
-        return Ignored(f"version {dagger.version} had a shadow")
+        return IgnoredFact(f"version {dagger.version} had a shadow")
     if dagger.shadow is not None:
-        return Ignored("another shadow is not proven dead")
+        return IgnoredFact("another shadow is not proven dead")
     shadow = Shadow(generation=0, version=fact.version, time=time, epoch=fact.meta.epoch)
     return {"shadow": shadow, "shadowed": fact.version}
 
 
-def launched(dagger: Dagger, fact: events_pb2.ShadowLaunched, _: datetime) -> Changes:
-    """Where it runs."""
+def record_driver(dagger: Dagger, fact: events_pb2.ShadowLaunched, _: datetime) -> Changes:
+    """Record the driver of the shadow."""
     return {"shadow": replace(_shadow(dagger), driver=fact.driver, epoch=fact.meta.epoch)}
 
 
-def ended(_: Dagger, __: events_pb2.ShadowEnded, ___: datetime) -> Changes:
-    """It is proven dead: what is asked may be launched."""
+def end_shadow(_: Dagger, __: events_pb2.ShadowEnded, ___: datetime) -> Changes:
+    """Remove the shadow, which is proven dead: another launch may follow."""
     return {"shadow": None}
 
 
-def decided(dagger: Dagger, fact: events_pb2.CutoverDecided, _: datetime) -> Changes:
-    """The driver that runs ends at the boundary."""
+def set_boundary(dagger: Dagger, fact: events_pb2.CutoverDecided, _: datetime) -> Changes:
+    """Set the boundary at which the driver that runs ends."""
     shadow = _shadow(dagger)
-    if why := _unwanted(dagger, shadow):
+    if why := _refuse_cutover(dagger, shadow):
         return why
     if shadow.boundary is not None:
-        return Ignored("a boundary is decided")
+        return IgnoredFact("a boundary is decided")
     boundary = _instant(fact, "boundary")
     return _NO_INSTANT if boundary is None else {"shadow": replace(shadow, boundary=boundary)}
 
 
-def handed(dagger: Dagger, fact: events_pb2.CutoverHanded, _: datetime) -> Changes:
-    """The shadow becomes the newest launch. That no driver runs beside it says its row."""
+def hand_over(dagger: Dagger, fact: events_pb2.CutoverHanded, _: datetime) -> Changes:
+    """Make the shadow the newest launch. The fact's row requires that no driver runs beside it."""
     shadow = _shadow(dagger)
-    if why := _unwanted(dagger, shadow):
+    if why := _refuse_cutover(dagger, shadow):
         return why
     if shadow.boundary is None:
-        return Ignored("no boundary is decided")
+        return IgnoredFact("no boundary is decided")
     written, closed = _instant(fact, "written"), _instant(fact, "closed")
     if written is None or (closed is None and fact.HasField("closed")):
         return _NO_INSTANT
     if closed is not None and closed > written:
-        return Ignored("its shadow has let go of windows that nobody has written")
+        return IgnoredFact("its shadow has let go of windows that nobody has written")
     return {
         "generation": shadow.generation,
         "observed_generation": shadow.generation,
@@ -84,25 +84,25 @@ def handed(dagger: Dagger, fact: events_pb2.CutoverHanded, _: datetime) -> Chang
     }
 
 
-def _unwanted(dagger: Dagger, shadow: Shadow) -> Ignored | None:
-    """Why a shadow is not to go on in place of the driver."""
+def _refuse_cutover(dagger: Dagger, shadow: Shadow) -> IgnoredFact | None:
+    """Return why a shadow is not to replace the driver; None where it may."""
     if dagger.desired != gateway_pb2.DESIRED_RUNNING:
         return _NOT_ASKED
     if shadow.version != dagger.version:
-        return Ignored(f"it is at version {dagger.version}, not {shadow.version}")
-    return Ignored("its shadow is not launched") if shadow.driver is None else None
+        return IgnoredFact(f"it is at version {dagger.version}, not {shadow.version}")
+    return IgnoredFact("its shadow is not launched") if shadow.driver is None else None
 
 
 def _shadow(dagger: Dagger) -> Shadow:
-    """The shadow that a fact speaks of: its row says that there is one."""
+    """Return the shadow that a fact is about: its row requires that there is one."""
     assert dagger.shadow is not None
     return dagger.shadow
 
 
 def _instant(fact: events_pb2.CutoverDecided | events_pb2.CutoverHanded, name: str) -> datetime | None:
-    """What a field says; None where it says nothing, or no instant."""
-    told: Timestamp = getattr(fact, name)
+    """Return the instant in a field; None where it has none, or none that datetime can express."""
+    stamp: Timestamp = getattr(fact, name)
     try:
-        return told.ToDatetime(UTC) if fact.HasField(name) else None  # type: ignore[arg-type] # a field of either
+        return stamp.ToDatetime(UTC) if fact.HasField(name) else None  # type: ignore[arg-type] # a field of either
     except (ValueError, OverflowError):
         return None

@@ -35,7 +35,7 @@ from fleet.fold.shadow import Shadow
 # ---- State -------------------------------------------------------------------------------------------------
 
 REVISIONS: Final = 1_000
-"""So many revisions of a dagger are remembered; behind them the log alone knows."""
+"""Revisions of a dagger that the fold remembers; older ones stand in the log alone."""
 
 
 class Revision(NamedTuple):
@@ -67,9 +67,9 @@ class Dagger:
     create_time: datetime
     update_time: datetime
     creator: str = ""
-    """Who created it."""
+    """Principal that created it."""
     updater: str = ""
-    """Who asked for its newest specification."""
+    """Principal that asked for its newest specification."""
     generation: int = 0
     """The newest launch: sequence of its LaunchIntended; 0 before the first."""
     observed_generation: int = 0
@@ -77,19 +77,19 @@ class Dagger:
     observed_version: int = 0
     """The version the newest launch runs. Behind `version` when a request asks for another launch."""
     ran: bool = False
-    """Whether the newest launch was RUNNING at any time."""
+    """True once the newest launch was RUNNING."""
     driver: events_pb2.DriverHandle | None = None
-    """Where the driver runs; None when there is none, or none is known yet."""
+    """Handle of its driver; None when there is none, or none is known yet."""
     host: str = ""
-    """Where the newest launch is to run, runs, or ran; empty while nobody has said."""
+    """Host that the newest launch is to run, runs, or ran on; empty while no fact names one."""
     epoch: int = 0
     """Epoch of the scheduler that intended, launched or adopted the newest launch."""
     stop_mode: StopMode = events_pb2.STOP_MODE_UNSPECIFIED
-    """How it was asked to stop."""
+    """Mode of the newest request to stop it."""
     stop_issued: StopMode = events_pb2.STOP_MODE_UNSPECIFIED
-    """How its driver was told to stop; UNSPECIFIED when it was not."""
+    """Mode of the newest StopIssued to its driver; UNSPECIFIED before one."""
     reasons: tuple[str, ...] = ()
-    """Why it is DEGRADED."""
+    """Reasons of its newest Degraded; empty in other phases."""
     last_error: events_pb2.DaggerError | None = None
     """The newest error; None once a later launch runs."""
     attempt: int = 0
@@ -97,13 +97,13 @@ class Dagger:
     not_before: datetime | None = None
     """In BACKING_OFF: when the next attempt may be made; None until that is decided."""
     starved: datetime | None = None
-    """When a driver of it last ran out of memory; None when none ever did."""
+    """Time when a driver of it last ran out of memory; None when none ever did."""
     references: tuple[tuple[str, str], ...] = ()
     """Reference tables that its driver uses, and the version of each one's content; by name."""
     restarts: int = 0
     """Relaunches since it was created."""
     last_exit: gateway_pb2.DriverExit | None = None
-    """How its newest driver that ended did; None before the first."""
+    """Exit of the newest driver that ended; None before the first."""
     confirmed_dead: bool = False
     """On-call vouches that the host of `generation` is gone."""
     revisions: tuple[Revision, ...] = ()
@@ -121,38 +121,40 @@ class Dagger:
     handed: datetime | None = None
     """Of a newest launch that was a shadow: others have written windows that end up to this instant."""
     query: events_pb2.QueryState | None = None
-    """What was found of the newest revision's query; None where nobody has said."""
+    """Findings about the newest revision's query; None where no gateway wrote any."""
     observed_query: events_pb2.QueryState | None = None
-    """The same of what the newest launch runs."""
+    """Findings about the query that the newest launch runs; None where no gateway wrote any."""
     outages: tuple[Outage, ...] = ()
     """The newest outage of each sink whose rows are to be replayed by themselves, by sink."""
     ran_on: str = ""
-    """Where the last driver ran that was RUNNING: it kept a checkpoint; empty before the first."""
+    """Host of the last driver that was RUNNING, which has a checkpoint; empty before the first."""
     destinations: tuple[str, ...] = ()
-    """What its newest revision's sinks write to, as judged; none where nobody has."""
+    """Texts of the destinations that its newest revision's sinks write to; empty where no gateway resolved
+    them.
+    """
     from_start: int = 0
     """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
 
     def but(self, **changes: Any) -> Dagger:
-        """The same with other values of these fields.
+        """Return a copy with other values of these fields.
 
         As `dataclasses.replace`, which looks at each field in turn: half of what a fold did with a record.
         Raises: TypeError for what is no field.
         """
-        made = object.__new__(Dagger)
-        made.__dict__.update(self.__dict__, **changes)
-        if len(made.__dict__) != len(self.__dict__):
+        copy = object.__new__(Dagger)
+        copy.__dict__.update(self.__dict__, **changes)
+        if len(copy.__dict__) != len(self.__dict__):
             raise TypeError(f"a dagger has not all of {', '.join(changes)}")
-        return made
+        return copy
 
     @property
     def unanswered(self) -> bool:
-        """Whether a launch was intended and nobody has said yet what became of it."""
+        """True when a launch was intended and no fact has answered it yet."""
         return self.phase == STARTING and self.driver is None
 
     @property
     def has_unknown_driver(self) -> bool:
-        """Whether a launch was intended whose driver may live, and nobody knows of one."""
+        """True when a launch was intended whose driver may live, and no fact names that driver."""
         return self.unanswered or (self.phase == UNREACHABLE and self.driver is None)
 
     @property
@@ -163,17 +165,17 @@ class Dagger:
 
     @property
     def occupied(self) -> bool:
-        """Whether a driver of it runs or may run."""
+        """True when a driver of it runs or may run."""
         return self._has_own or self.shadow is not None
 
     @property
     def _has_own(self) -> bool:
-        """Whether the newest launch has a driver, or may have one."""
+        """True when the newest launch has a driver, or may have one."""
         return self.driver is not None or self.phase in (STARTING, UNREACHABLE)
 
     @property
     def ends(self) -> int:
-        """How often its driver has ended since it last ran well, where it is to be launched again."""
+        """Number of ends of its driver since it last ran well, where it is to be launched again."""
         undecided = self.phase == BACKING_OFF and self.not_before is None
         return self.attempt + (undecided and not is_deployments(self.last_error))
 
@@ -184,7 +186,7 @@ class Dagger:
 
     @property
     def current(self) -> bool:
-        """Whether the newest launch runs what is asked."""
+        """True when the newest launch runs the newest version."""
         return self.observed_version == self.version
 
 
@@ -204,7 +206,7 @@ Request: TypeAlias = (
 
 
 def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: datetime) -> Dagger | Refusal:
-    """The dagger after the request, or why it is refused. `dagger` is None for a name never used."""
+    """Return the dagger after the request, or why it is refused. `dagger` is None for a name never used."""
     existing = None if dagger is None or dagger.phase == DELETED else dagger
     deleting = existing is not None and existing.desired == gateway_pb2.DESIRED_DELETED
     if deleting and not isinstance(request, events_pb2.DeleteRequested | events_pb2.DeathConfirmed):
@@ -221,7 +223,7 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
             return refusal
     if existing is None:
         if isinstance(request, events_pb2.DaggerRequested):
-            return _misnamed(request) or created(request, sequence, time)
+            return _refuse_name(request) or create_dagger(request, sequence, time)
         return missing("dagger", request.name)
     changes = DECISIONS[type(request)](existing, request)
     if isinstance(request, events_pb2.QuarantineReplayRequested) and isinstance(changes, dict):
@@ -239,9 +241,9 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
     return existing.but(version=version, update_time=time, sequence=sequence, **changes)
 
 
-def _misnamed(request: events_pb2.DaggerRequested) -> Refusal | None:
-    """Why a dagger may not be called so. Folders are called as daggers are: a forged `..` would be one nobody
-    can delete.
+def _refuse_name(request: events_pb2.DaggerRequested) -> Refusal | None:
+    """Refuse a name that no dagger may have. Folders bear the names of daggers: nobody could delete a forged
+    `..`.
     """
     wrong = next(fields.reference("name", request.name), None)
     if wrong is None:
@@ -250,8 +252,8 @@ def _misnamed(request: events_pb2.DaggerRequested) -> Refusal | None:
     return Refusal(Code.INVALID_ARGUMENT, wrong.reason, f"a dagger's name {wrong.message}", metadata)
 
 
-def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) -> Dagger:
-    """The dagger that a request makes."""
+def create_dagger(request: events_pb2.DaggerRequested, sequence: int, time: datetime) -> Dagger:
+    """Build the dagger of a request, PENDING at version 1."""
     return Dagger(
         name=request.name,
         spec=request.spec,
@@ -273,7 +275,7 @@ def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) 
 
 
 def _run(dagger: Dagger) -> dict[str, Any]:
-    """A person wants it to run: what waits or has given up begins anew."""
+    """Return the changes of a person's wish to run it: what waits or was given up begins anew."""
     changes: dict[str, Any] = {"desired": gateway_pb2.DESIRED_RUNNING}
     if dagger.phase in AWAKENED:
         changes |= {"phase": AWAKENED[dagger.phase], "attempt": 0, "not_before": None}
@@ -324,11 +326,11 @@ def _confirm_death(dagger: Dagger, request: events_pb2.DeathConfirmed) -> dict[s
 
 def _replay(dagger: Dagger, request: events_pb2.QuarantineReplayRequested) -> dict[str, Any] | Refusal:
     if dagger.replay is not None and dagger.replay.finished is None:
-        return replay.running(dagger.name, dagger.replay)
+        return replay.refuse_concurrent(dagger.name, dagger.replay)
     if not request.HasField("outage"):
         return {}
-    outages = replay.settled(dagger.outages, request)
-    return replay.not_outstanding(dagger.name, request) if outages == dagger.outages else {"outages": outages}
+    outages = replay.settle_outages(dagger.outages, request)
+    return replay.refuse_settled(dagger.name, request) if outages == dagger.outages else {"outages": outages}
 
 
 def _allow_refusals(_: Dagger, request: events_pb2.AllowRefusalsRequested) -> dict[str, Any]:

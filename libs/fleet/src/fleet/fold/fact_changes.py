@@ -1,4 +1,4 @@
-"""What a fact changes of a dagger beside its phase: what rows of `fleet.fold.facts` refer to. Pure."""
+"""Changes that a fact makes to a dagger beside its phase, for the rows of `fleet.fold.facts`. Pure."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from fleet.fold.replay import Outage, Replay
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredFact:
     """A fact that changes nothing, and why."""
 
     why: str
 
 
-Changes: TypeAlias = dict[str, Any] | Ignored
+Changes: TypeAlias = dict[str, Any] | IgnoredFact
 
 
-def nothing(_: Dagger, __: Any, ___: datetime) -> Changes:
-    """Nothing but its phase."""
+def change_nothing(_: Dagger, __: Any, ___: datetime) -> Changes:
+    """Change nothing but the phase."""
     return {}
 
 
-def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Changes:
-    """A launch begins: what was known of the one before is not of it."""
+def begin_launch(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Changes:
+    """Begin a launch, without what was observed of the one before."""
     if dagger.desired != gateway_pb2.DESIRED_RUNNING:
-        return Ignored("it is not asked to run")
+        return IgnoredFact("it is not asked to run")
     if fact.version != dagger.version:
-        return Ignored(f"it is at version {dagger.version}, not {fact.version}")
+        return IgnoredFact(f"it is at version {dagger.version}, not {fact.version}")
     if dagger.shadow is not None:
-        return Ignored("its shadow is not proven dead")
+        return IgnoredFact("its shadow is not proven dead")
     return {
         "observed_version": fact.version,
         "host": fact.host,
@@ -51,22 +51,24 @@ def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Ch
     }
 
 
-def runs(dagger: Dagger, _: events_pb2.Running | events_pb2.Recovered, __: datetime) -> Changes:
-    """It gets on. What it was to begin anew it has begun, unless that was asked for since its launch."""
+def mark_running(dagger: Dagger, _: events_pb2.Running | events_pb2.Recovered, __: datetime) -> Changes:
+    """Record progress. A request to begin anew is fulfilled, unless it came after this launch was
+    intended.
+    """
     changes = {"ran": True, "last_error": None, "good_version": dagger.observed_version}
     begun = 0 if dagger.observed_version >= dagger.from_start else dagger.from_start
     return changes | {"ran_on": dagger.host or dagger.ran_on, "from_start": begun}
 
 
-def failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, __: datetime) -> Changes:
-    """Why it does not run."""
+def record_error(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, __: datetime) -> Changes:
+    """Record why it does not run."""
     return {"last_error": fact.error}
 
 
-def exited(dagger: Dagger, fact: events_pb2.Exited, time: datetime) -> Changes:
-    """Its driver has ended."""
+def record_exit(dagger: Dagger, fact: events_pb2.Exited, time: datetime) -> Changes:
+    """Record the exit of its driver."""
     if dagger.phase == STOPPING and dagger.driver is None:
-        return Ignored("its exit is known")
+        return IgnoredFact("its exit is known")
     ended = gateway_pb2.DriverExit(generation=dagger.generation)
     ended.time.FromDatetime(time)
     if fact.HasField("code"):
@@ -77,10 +79,10 @@ def exited(dagger: Dagger, fact: events_pb2.Exited, time: datetime) -> Changes:
     return {"driver": None, "last_error": last_error, "last_exit": ended}
 
 
-def relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: datetime) -> Changes:
-    """The next attempt, and when."""
+def schedule_relaunch(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: datetime) -> Changes:
+    """Record number and time of the next attempt."""
     if dagger.not_before is not None:
-        return Ignored("the next attempt is scheduled")
+        return IgnoredFact("the next attempt is scheduled")
     changes = {
         "attempt": fact.attempt,
         "not_before": fact.not_before.ToDatetime(tzinfo=UTC),
@@ -90,30 +92,30 @@ def relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: da
     return changes | ({"starved": dagger.phase_time} if starved else {})
 
 
-def skipped(dagger: Dagger, fact: events_pb2.SinkSkipped, _: datetime) -> Changes:
-    """A replay of a sink's newest outage is outstanding; one that was asked for already stays so."""
+def record_outage(dagger: Dagger, fact: events_pb2.SinkSkipped, _: datetime) -> Changes:
+    """Record a sink's newest outage as outstanding; a replay requested for an older one stays settled."""
     of = fact.outage
-    known = {outage.sink: outage for outage in dagger.outages}
-    if of.sink in known and not known[of.sink].is_before(of):
-        return Ignored("that outage is known")
-    known[of.sink] = Outage(sink=of.sink, generation=of.generation, number=of.number)
-    return {"outages": tuple(known[sink] for sink in sorted(known))}
+    newest = {outage.sink: outage for outage in dagger.outages}
+    if of.sink in newest and not newest[of.sink].is_before(of):
+        return IgnoredFact("that outage is known")
+    newest[of.sink] = Outage(sink=of.sink, generation=of.generation, number=of.number)
+    return {"outages": tuple(newest[sink] for sink in sorted(newest))}
 
 
-def replay_started(dagger: Dagger, fact: events_pb2.ReplayStarted, _: datetime) -> Changes:
-    """The process of its replay runs."""
-    return _of_replay(dagger, fact, lambda replay: replace(replay, process=fact.process, waits=None))
+def start_replay(dagger: Dagger, fact: events_pb2.ReplayStarted, _: datetime) -> Changes:
+    """Record the process that runs its replay."""
+    return _change_replay(dagger, fact, lambda replay: replace(replay, process=fact.process, waits=None))
 
 
-def replay_waits(dagger: Dagger, fact: events_pb2.ReplayWaits, _: datetime) -> Changes:
-    """The process of its replay is not launched now."""
-    return _of_replay(dagger, fact, lambda replay: replace(replay, waits=fact.error))
+def delay_replay(dagger: Dagger, fact: events_pb2.ReplayWaits, _: datetime) -> Changes:
+    """Record why the process of its replay is not launched now."""
+    return _change_replay(dagger, fact, lambda replay: replace(replay, waits=fact.error))
 
 
-def replay_exited(dagger: Dagger, fact: events_pb2.ReplayExited, time: datetime) -> Changes:
-    """The process of its replay is gone, and the replay has not finished."""
+def record_replay_exit(dagger: Dagger, fact: events_pb2.ReplayExited, time: datetime) -> Changes:
+    """Record that the process of its replay is gone before the replay has finished."""
     error = fact.error if fact.HasField("error") else None
-    return _of_replay(
+    return _change_replay(
         dagger,
         fact,
         lambda replay: replace(
@@ -122,25 +124,32 @@ def replay_exited(dagger: Dagger, fact: events_pb2.ReplayExited, time: datetime)
     )
 
 
-def replay_finished(dagger: Dagger, fact: events_pb2.ReplayFinished, _: datetime) -> Changes:
-    """No more is to come of its replay."""
-    return _of_replay(dagger, fact, lambda replay: replace(replay, process=None, waits=None, finished=fact))
+def finish_replay(dagger: Dagger, fact: events_pb2.ReplayFinished, _: datetime) -> Changes:
+    """Record the outcome of its replay."""
+    return _change_replay(
+        dagger, fact, lambda replay: replace(replay, process=None, waits=None, finished=fact)
+    )
 
 
-def _of_replay(dagger: Dagger, fact: Any, change: Callable[[Replay], Replay]) -> Changes:
-    """Its replay as the fact leaves it, where that is the newest and goes on."""
+def _change_replay(dagger: Dagger, fact: Any, change: Callable[[Replay], Replay]) -> Changes:
+    """Change its replay, where the fact is about the newest and that has not finished."""
     replay = dagger.replay
     if replay is None or replay.id != fact.replay_id:
-        return Ignored("it speaks of a replay that is not the newest")
-    return {"replay": change(replay)} if replay.finished is None else Ignored("the replay has finished")
+        return IgnoredFact("it speaks of a replay that is not the newest")
+    return {"replay": change(replay)} if replay.finished is None else IgnoredFact("the replay has finished")
 
 
-def at_rest(asked: Desired) -> Callable[[Dagger, Any, datetime], Changes]:
-    """What was asked is so, if it is still asked."""
-    other, shadow = Ignored("it is not what is asked any more"), Ignored("its shadow is not proven dead")
+def reach_desired(desired: Desired) -> Callable[[Dagger, Any, datetime], Changes]:
+    """Return the change of a fact that says desired state is reached; ignored once another state is
+    desired.
+    """
+    other, shadow = (
+        IgnoredFact("it is not what is asked any more"),
+        IgnoredFact("its shadow is not proven dead"),
+    )
 
     def changes(dagger: Dagger, _: Any, __: datetime) -> Changes:
-        if dagger.desired != asked:
+        if dagger.desired != desired:
             return other
         return {"attempt": 0} if dagger.shadow is None else shadow
 

@@ -1,4 +1,4 @@
-"""What a fact says to a person beside its name: the texts that rows of `fleet.fold.facts` refer to. Pure."""
+"""Texts that describe a fact to people beside its name, for the rows of `fleet.fold.facts`. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from daggers.v1 import events_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 
-def where(fact: events_pb2.Launched | events_pb2.ShadowLaunched) -> str:
-    """Where a driver runs."""
+def describe_driver(fact: events_pb2.Launched | events_pb2.ShadowLaunched) -> str:
+    """Describe host, pid and Spark UI of a driver."""
     ui = f", UI {fact.driver.ui_url}" if fact.driver.ui_url else ""
     return f"on {fact.driver.host or '?'}, pid {fact.driver.pid or '?'}{ui}"
 
@@ -31,8 +31,8 @@ Failure: TypeAlias = (
 )
 
 
-def why(fact: Failure) -> str:
-    """What went wrong, and who has to act."""
+def describe_error(fact: Failure) -> str:
+    """Describe an error and whose it is; empty where the fact has none."""
     if not fact.HasField("error"):
         return ""
     error = fact.error
@@ -41,36 +41,38 @@ def why(fact: Failure) -> str:
     return f"{events_pb2.ErrorDomain.Name(domain).removeprefix('ERROR_DOMAIN_')} {error.reason}{detail}"
 
 
-def next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
-    """When it is tried again."""
+def describe_attempt(fact: events_pb2.RelaunchScheduled) -> str:
+    """Describe number and time of the next attempt."""
     when = fact.not_before.ToJsonString() if fact.HasField("not_before") else "?"
     which = f"attempt {fact.attempt}" if fact.attempt else "no attempt,"
     return f"{which} not before {when}"
 
 
-def how(fact: events_pb2.StopIssued) -> str:
-    """How it was told to stop."""
+def describe_stop(fact: events_pb2.StopIssued) -> str:
+    """Describe the mode of a stop."""
     return "killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop"
 
 
-def replayed(fact: events_pb2.ReplayFinished) -> str:
-    """How many records have each outcome, and why it was given up."""
+def describe_outcomes(fact: events_pb2.ReplayFinished) -> str:
+    """Describe how many records have each outcome, and why the replay was given up."""
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in sorted(fact.outcomes.items()))
-    return "; ".join(filter(None, [outcomes, why(fact)]))
+    return "; ".join(filter(None, [outcomes, describe_error(fact)]))
 
 
-def boundary(fact: events_pb2.CutoverDecided) -> str:
-    """Who writes which windows."""
-    return f"its driver writes windows that end up to {_instant(fact.boundary)}, its shadow those behind"
+def describe_boundary(fact: events_pb2.CutoverDecided) -> str:
+    """Describe the windows that a driver and its shadow write."""
+    return (
+        f"its driver writes windows that end up to {_format_instant(fact.boundary)}, its shadow those behind"
+    )
 
 
-def handed(fact: events_pb2.CutoverHanded) -> str:
-    """From where on it writes."""
-    return f"it writes windows that end behind {_instant(fact.written)}"
+def describe_handover(fact: events_pb2.CutoverHanded) -> str:
+    """Describe the windows that a shadow writes once it is the newest launch."""
+    return f"it writes windows that end behind {_format_instant(fact.written)}"
 
 
-def _instant(told: Timestamp) -> str:
+def _format_instant(stamp: Timestamp) -> str:
     try:
-        return told.ToJsonString()
+        return stamp.ToJsonString()
     except ValueError:  # no instant: nobody writes one
         return "?"

@@ -1,7 +1,7 @@
-"""What happens to a dagger: one row for each fact that the leading scheduler, or a host's agent, writes.
+"""Facts about a dagger: one row for each fact that the leading scheduler, or a host's agent, writes.
 
-A row says all there is to know of its fact: the fold, `evolve` and `words` derive from it. A test checks that
-each message of events.proto with a `FactMeta` has one. Pure, and nothing here raises for any fact.
+The fold, `evolve` and `describe_fact` derive from the rows. A test checks that each message of events.proto
+with a `FactMeta` has one. Pure, and nothing here raises for any fact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from fleet.fold import cutover, fact_changes, fact_text
 from fleet.fold.dagger import Dagger
-from fleet.fold.fact_changes import Changes, Ignored
+from fleet.fold.fact_changes import Changes, IgnoredFact
 from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -38,11 +38,11 @@ class Fact(Protocol):
 
     @property
     def meta(self) -> events_pb2.FactMeta:
-        """Whose word it is, and which launch it speaks of."""
+        """Epoch of its writer, and the launch it is about."""
 
 
 class About(Enum):
-    """Which launch a fact speaks of."""
+    """Launch that a fact is about."""
 
     NEW = "new"
     """It begins one: its own sequence is the generation."""
@@ -59,7 +59,7 @@ class About(Enum):
 
 
 class Driver(Enum):
-    """What a fact needs of the launch's driver."""
+    """Requirement of a fact on the launch's driver."""
 
     KNOWN = "known"
     """It runs somewhere: before Launched, and after Exited, nobody can know of such a thing."""
@@ -73,199 +73,203 @@ def _no_detail(_: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One kind of fact."""
+class FactRule:
+    """Rule of one kind of fact."""
 
     phases: Phases
-    """The phases it applies in, and the one that follows each. In any other it changes nothing."""
+    """Phases in which it applies, and the one that follows each. In any other it changes nothing."""
     about: About = About.NEWEST
     driver: Driver = Driver.ANY
-    changes: Callable[[Dagger, Any, datetime], Changes] = fact_changes.nothing
-    """What it changes of a dagger beside its phase, as of its time."""
-    what: Callable[[Any], str] | None = None
-    """What happened, in words; None: the phase that follows, which is the same in all."""
+    changes: Callable[[Dagger, Any, datetime], Changes] = fact_changes.change_nothing
+    """Changes of a dagger beside its phase, as of the fact's time."""
+    summary: Callable[[Any], str] | None = None
+    """Describes what happened; None: the name of the phase that follows, which is equal in all."""
     detail: Callable[[Any], str] = _no_detail
-    """The rest of what it says, in words."""
+    """Describes the rest of the fact."""
 
 
 _ANY_PHASE: Final = {type_: type_ for type_ in gateway_pb2.Phase.values() if type_ not in (0, DELETED)}
 
 # ---- The rows ----------------------------------------------------------------------------------------------
 
-FACTS: Final[Mapping[type[Message], Row]] = {
-    events_pb2.LaunchIntended: Row(
+FACTS: Final[Mapping[type[Message], FactRule]] = {
+    events_pb2.LaunchIntended: FactRule(
         # STARTING again: a new intent fences one that nobody answered. STOPPING: its driver is gone.
         phases=dict.fromkeys((PENDING, BACKING_OFF, STARTING, STOPPING), STARTING),
         about=About.NEW,
         driver=Driver.NONE,
-        changes=fact_changes.intended,
+        changes=fact_changes.begin_launch,
         detail=fact_text.describe_intent,
     ),
-    events_pb2.Launched: Row(
+    events_pb2.Launched: FactRule(
         phases={type_: type_ for type_ in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},
         changes=lambda _, fact, __: {
             "driver": fact.driver,
             "host": fact.driver.host,
             "epoch": fact.meta.epoch,
         },
-        what=lambda fact: "driver adopted" if fact.adopted else "driver launched",
-        detail=fact_text.where,
+        summary=lambda fact: "driver adopted" if fact.adopted else "driver launched",
+        detail=fact_text.describe_driver,
     ),
-    events_pb2.LaunchFailed: Row(
+    events_pb2.LaunchFailed: FactRule(
         # In STARTING a submission failed. Elsewhere none was made, and the error says what it waits for.
         phases={STARTING: BACKING_OFF, PENDING: PENDING, BACKING_OFF: PENDING, STOPPING: PENDING},
         driver=Driver.NONE,
-        changes=fact_changes.failed,
-        what=lambda _: "launch failed",
-        detail=fact_text.why,
+        changes=fact_changes.record_error,
+        summary=lambda _: "launch failed",
+        detail=fact_text.describe_error,
     ),
-    events_pb2.Running: Row(
+    events_pb2.Running: FactRule(
         phases=dict.fromkeys((STARTING, DEGRADED, UNREACHABLE), RUNNING),
         driver=Driver.KNOWN,
-        changes=fact_changes.runs,
+        changes=fact_changes.mark_running,
     ),
-    events_pb2.Degraded: Row(
+    events_pb2.Degraded: FactRule(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), DEGRADED),
         driver=Driver.KNOWN,
         changes=lambda _, fact, __: {"reasons": tuple(fact.reasons)},
         detail=lambda fact: ", ".join(fact.reasons),
     ),
-    events_pb2.Recovered: Row(
+    events_pb2.Recovered: FactRule(
         phases=dict.fromkeys((DEGRADED, UNREACHABLE), RUNNING),
         driver=Driver.KNOWN,
-        changes=fact_changes.runs,
+        changes=fact_changes.mark_running,
         detail=lambda _: "makes progress again",
     ),
-    events_pb2.Unreachable: Row(
+    events_pb2.Unreachable: FactRule(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, STOPPING), UNREACHABLE),
     ),
-    events_pb2.Exited: Row(
+    events_pb2.Exited: FactRule(
         # Next comes, from BACKING_OFF, RelaunchScheduled or Failed; from STOPPING, what is asked.
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE), BACKING_OFF) | {STOPPING: STOPPING},
-        changes=fact_changes.exited,
-        what=lambda fact: (
+        changes=fact_changes.record_exit,
+        summary=lambda fact: (
             f"driver exited with code {fact.code}" if fact.HasField("code") else "driver exited"
         ),
-        detail=fact_text.why,
+        detail=fact_text.describe_error,
     ),
-    events_pb2.RelaunchScheduled: Row(
+    events_pb2.RelaunchScheduled: FactRule(
         phases={BACKING_OFF: BACKING_OFF},
-        changes=fact_changes.relaunch_scheduled,
-        detail=fact_text.next_attempt,
+        changes=fact_changes.schedule_relaunch,
+        detail=fact_text.describe_attempt,
     ),
-    events_pb2.Failed: Row(
+    events_pb2.Failed: FactRule(
         phases=dict.fromkeys((PENDING, BACKING_OFF, STOPPING), FAILED),
         driver=Driver.NONE,
-        changes=fact_changes.failed,
-        detail=fact_text.why,
+        changes=fact_changes.record_error,
+        detail=fact_text.describe_error,
     ),
-    events_pb2.StopIssued: Row(
+    events_pb2.StopIssued: FactRule(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING), STOPPING),
         driver=Driver.KNOWN,
         changes=lambda _, fact, __: {"stop_issued": fact.mode},
-        detail=fact_text.how,
+        detail=fact_text.describe_stop,
     ),
-    events_pb2.Stopped: Row(
+    events_pb2.Stopped: FactRule(
         phases=dict.fromkeys((PENDING, BACKING_OFF, FAILED, STOPPING), STOPPED),
         driver=Driver.NONE,
-        changes=fact_changes.at_rest(gateway_pb2.DESIRED_STOPPED),
+        changes=fact_changes.reach_desired(gateway_pb2.DESIRED_STOPPED),
     ),
-    events_pb2.Deleted: Row(
+    events_pb2.Deleted: FactRule(
         phases=dict.fromkeys((PENDING, BACKING_OFF, FAILED, STOPPING, STOPPED), DELETED),
         driver=Driver.NONE,
-        changes=fact_changes.at_rest(gateway_pb2.DESIRED_DELETED),
+        changes=fact_changes.reach_desired(gateway_pb2.DESIRED_DELETED),
     ),
-    events_pb2.Settled: Row(
+    events_pb2.Settled: FactRule(
         phases={RUNNING: RUNNING, DEGRADED: DEGRADED},
         driver=Driver.KNOWN,
         changes=lambda *_: {"attempt": 0},
-        what=lambda _: "healthy for long enough, attempts count anew",
+        summary=lambda _: "healthy for long enough, attempts count anew",
     ),
-    events_pb2.ReferencesLoaded: Row(
+    events_pb2.ReferencesLoaded: FactRule(
         phases={RUNNING: RUNNING, DEGRADED: DEGRADED},
         driver=Driver.KNOWN,
         changes=lambda _, fact, __: {"references": tuple(sorted(fact.versions.items()))},
-        what=lambda _: "reference tables loaded",
+        summary=lambda _: "reference tables loaded",
         detail=lambda fact: ", ".join(
             f"{table} {version}" for table, version in sorted(fact.versions.items())
         ),
     ),
-    events_pb2.SinkSkipped: Row(
+    events_pb2.SinkSkipped: FactRule(
         phases=_ANY_PHASE,
-        changes=fact_changes.skipped,
-        what=lambda fact: f"rows of sink {fact.outage.sink or '?'} are quarantined",
+        changes=fact_changes.record_outage,
+        summary=lambda fact: f"rows of sink {fact.outage.sink or '?'} are quarantined",
         detail=lambda _: "it does not answer; they are replayed when it takes rows again",
     ),
-    events_pb2.ReplayStarted: Row(
+    events_pb2.ReplayStarted: FactRule(
         phases=_ANY_PHASE,
         about=About.NONE,
-        changes=fact_changes.replay_started,
-        what=lambda fact: f"replay {fact.replay_id} {'adopted' if fact.adopted else 'launched'}",
+        changes=fact_changes.start_replay,
+        summary=lambda fact: f"replay {fact.replay_id} {'adopted' if fact.adopted else 'launched'}",
         detail=lambda fact: f"on {fact.process.host or '?'}, pid {fact.process.pid or '?'}",
     ),
-    events_pb2.ReplayExited: Row(
+    events_pb2.ReplayExited: FactRule(
         phases=_ANY_PHASE,
         about=About.NONE,
-        changes=fact_changes.replay_exited,
-        what=lambda fact: (
+        changes=fact_changes.record_replay_exit,
+        summary=lambda fact: (
             f"replay {fact.replay_id} ended unfinished"
             + (f" with code {fact.code}" if fact.HasField("code") else "")
         ),
-        detail=fact_text.why,
+        detail=fact_text.describe_error,
     ),
-    events_pb2.ReplayWaits: Row(
+    events_pb2.ReplayWaits: FactRule(
         phases=_ANY_PHASE,
         about=About.NONE,
-        changes=fact_changes.replay_waits,
-        what=lambda fact: f"replay {fact.replay_id} waits",
-        detail=fact_text.why,
+        changes=fact_changes.delay_replay,
+        summary=lambda fact: f"replay {fact.replay_id} waits",
+        detail=fact_text.describe_error,
     ),
-    events_pb2.ReplayFinished: Row(
+    events_pb2.ReplayFinished: FactRule(
         phases=_ANY_PHASE,
         about=About.NONE,
-        changes=fact_changes.replay_finished,
-        what=lambda fact: f"replay {fact.replay_id} {'given up' if fact.HasField('error') else 'finished'}",
-        detail=fact_text.replayed,
+        changes=fact_changes.finish_replay,
+        summary=lambda fact: (
+            f"replay {fact.replay_id} {'given up' if fact.HasField('error') else 'finished'}"
+        ),
+        detail=fact_text.describe_outcomes,
     ),
-    events_pb2.ShadowIntended: Row(
+    events_pb2.ShadowIntended: FactRule(
         phases={RUNNING: RUNNING, DEGRADED: DEGRADED},
         about=About.BESIDE,
         driver=Driver.KNOWN,
-        changes=cutover.intended,
-        what=lambda _: "shadow intended",
+        changes=cutover.begin_shadow,
+        summary=lambda _: "shadow intended",
         detail=lambda fact: f"version {fact.version} is being launched beside its driver",
     ),
-    events_pb2.ShadowLaunched: Row(
+    events_pb2.ShadowLaunched: FactRule(
         phases=_ANY_PHASE,
         about=About.SHADOW,
-        changes=cutover.launched,
-        what=lambda fact: "shadow adopted" if fact.adopted else "shadow launched",
-        detail=fact_text.where,
+        changes=cutover.record_driver,
+        summary=lambda fact: "shadow adopted" if fact.adopted else "shadow launched",
+        detail=fact_text.describe_driver,
     ),
-    events_pb2.ShadowEnded: Row(
+    events_pb2.ShadowEnded: FactRule(
         phases=_ANY_PHASE,
         about=About.SHADOW,
-        changes=cutover.ended,
-        what=lambda fact: f"shadow exited with code {fact.code}" if fact.HasField("code") else "shadow ended",
-        detail=fact_text.why,
+        changes=cutover.end_shadow,
+        summary=lambda fact: (
+            f"shadow exited with code {fact.code}" if fact.HasField("code") else "shadow ended"
+        ),
+        detail=fact_text.describe_error,
     ),
-    events_pb2.CutoverDecided: Row(
+    events_pb2.CutoverDecided: FactRule(
         phases={RUNNING: STOPPING, DEGRADED: STOPPING},
         about=About.SHADOW,
         driver=Driver.KNOWN,
-        changes=cutover.decided,
-        detail=fact_text.boundary,
+        changes=cutover.set_boundary,
+        detail=fact_text.describe_boundary,
     ),
-    events_pb2.CutoverHanded: Row(
+    events_pb2.CutoverHanded: FactRule(
         # BACKING_OFF: the driver before was unreachable, and is proven dead.
         phases={STOPPING: STARTING, BACKING_OFF: STARTING},
         about=About.SHADOW,
         driver=Driver.NONE,
-        changes=cutover.handed,
-        detail=fact_text.handed,
+        changes=cutover.hand_over,
+        detail=fact_text.describe_handover,
     ),
-    events_pb2.OrphanKilled: Row(
-        phases={}, about=About.ORPHAN, what=lambda _: "an orphaned driver was killed"
+    events_pb2.OrphanKilled: FactRule(
+        phases={}, about=About.ORPHAN, summary=lambda _: "an orphaned driver was killed"
     ),
 }
 
@@ -273,22 +277,24 @@ FACTS: Final[Mapping[type[Message], Row]] = {
 # ---- Evolve: a fact -> the dagger after it, or why it changes nothing --------------------------------------
 
 
-def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagger | Ignored:
-    """The dagger after a fact of the leading scheduler: it happened, so it is applied or ignored."""
+def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagger | IgnoredFact:
+    """Return the dagger after a fact of the leading scheduler, or why the fact changes nothing."""
     row = FACTS[type(fact)]
     if row.about is About.NEWEST and fact.meta.generation != dagger.generation:
-        return Ignored(f"it speaks of generation {fact.meta.generation}, the newest is {dagger.generation}")
+        return IgnoredFact(
+            f"it speaks of generation {fact.meta.generation}, the newest is {dagger.generation}"
+        )
     if row.about is About.SHADOW and (
         dagger.shadow is None or fact.meta.generation != dagger.shadow.generation
     ):
-        return Ignored(f"it speaks of the shadow {fact.meta.generation}, which there is not")
+        return IgnoredFact(f"it speaks of the shadow {fact.meta.generation}, which there is not")
     phase = row.phases.get(dagger.phase)
     if phase is None:
-        return Ignored(_why_not(dagger, fact, row))
+        return IgnoredFact(_why_not(dagger, fact, row))
     if row.driver is not Driver.ANY and (row.driver is Driver.KNOWN) != (dagger.driver is not None):
-        return Ignored("no driver of it is known" if dagger.driver is None else "a driver of it runs")
+        return IgnoredFact("no driver of it is known" if dagger.driver is None else "a driver of it runs")
     changes = row.changes(dagger, fact, time)
-    if isinstance(changes, Ignored):
+    if isinstance(changes, IgnoredFact):
         return changes
     new = row.about is About.NEW
     if new:
@@ -304,8 +310,8 @@ def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagge
     return dagger.but(sequence=sequence, **changes)
 
 
-def _why_not(dagger: Dagger, fact: Any, row: Row) -> str:
-    """Why the fact does not apply in this phase."""
+def _why_not(dagger: Dagger, fact: Any, row: FactRule) -> str:
+    """Return why the fact does not apply in this phase."""
     if row.about is About.ORPHAN:
         return "it speaks of a driver that nobody asked for"
     return f"{fact.DESCRIPTOR.name} does not apply in {gateway_pb2.Phase.Name(dagger.phase)}"
@@ -314,12 +320,14 @@ def _why_not(dagger: Dagger, fact: Any, row: Row) -> str:
 # ---- Words: a fact -> one line for a person ----------------------------------------------------------------
 
 
-def words(fact: Any, sequence: int) -> str:
-    """The phase that follows or what happened, of which launch, and the rest; `sequence` is its record's."""
+def describe_fact(fact: Any, sequence: int) -> str:
+    """Describe a fact in one line: the phase that follows or what happened, of which launch, and the rest.
+    sequence: of the fact's record.
+    """
     row = FACTS[type(fact)]
-    said = row.what(fact) if row.what else gateway_pb2.Phase.Name(next(iter(row.phases.values())))
+    text = row.summary(fact) if row.summary else gateway_pb2.Phase.Name(next(iter(row.phases.values())))
     generation = sequence if row.about in (About.NEW, About.BESIDE) else fact.meta.generation
     if generation:
-        said += f", generation {generation}"
+        text += f", generation {generation}"
     detail = row.detail(fact)
-    return f"{said}: {detail}" if detail else said
+    return f"{text}: {detail}" if detail else text

@@ -1,7 +1,7 @@
-"""The fold of the control topic. Everything a service knows of daggers and the catalogue is in here.
+"""The fold of the control topic: all that a service knows of daggers and the catalogue.
 
-One mutable container; what it holds is frozen. Records are applied in order of their sequence: a record at or
-below `sequence`, and an id that was applied within the horizon, change nothing.
+One mutable container of frozen values. Records are applied in order of their sequence: a record at or below
+`sequence`, and an id that was applied within the horizon, change nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, extend_history
 from fleet.fold import ownership, quotas, removal, tenancy
-from fleet.fold.answers import Answer, Refusal, digest, reused
+from fleet.fold.answers import Answer, Refusal, digest, refuse_reused_id
 from fleet.fold.catalogue import (
     REGISTRATIONS,
     REMOVALS,
@@ -27,10 +27,10 @@ from fleet.fold.catalogue import (
     Entry,
     Registration,
     Removal,
-    registered,
+    registered_name,
 )
 from fleet.fold.dagger import DECISIONS, REVISIONS, Dagger, Request, decide
-from fleet.fold.fact_changes import Ignored
+from fleet.fold.fact_changes import IgnoredFact
 from fleet.fold.facts import FACTS, evolve
 from fleet.fold.horizon import STANDARD, Horizon
 from fleet.fold.hosts import (
@@ -46,7 +46,7 @@ from fleet.fold.hosts import (
 from fleet.fold.phases import DELETED
 
 REPEAT: Final = "its id was seen before"
-"""Why a record that was written twice changes nothing the second time."""
+"""Reason why a record that was written twice changes nothing the second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A record that could not be read: kept aside, never fatal."""
+class UnreadableRecord:
+    """Record that could not be read: set aside, never fatal."""
 
     sequence: int
     subject: str
@@ -71,25 +71,27 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """What one record did."""
+class ApplyResult:
+    """Result of applying one record."""
 
     subject: str
     """The dagger, cluster, stream or reference table it is about; the first message name of a schema; a
     scheduler's id."""
     changed: bool
-    """Whether what is known is something else now."""
+    """True when the fold has changed."""
     answer: Answer | None = None
-    """For a request: what this record is answered. A repeat gets the answer of the first."""
+    """For a request: the answer to this record. A repeat gets the answer of the first."""
     refused: str = ""
-    """Why it changed nothing; empty when it was applied."""
+    """Reason why it changed nothing; empty when it was applied."""
 
 
 class Fleet:
-    """What the control topic says, up to `sequence`."""
+    """Fold of the control topic, up to `sequence`."""
 
     def __init__(self, horizon: Horizon = STANDARD) -> None:
-        """`horizon`: how long ids and answers are remembered; the same for all who read one log."""
+        """Begin an empty fold. horizon: how long ids and answers are remembered; equal for all who read one
+        log.
+        """
         self.horizon = horizon
         self.sequence: int = -1
         """Sequence of the newest record applied; -1 before the first."""
@@ -100,21 +102,21 @@ class Fleet:
         self.occupied: set[str] = set()
         """Daggers of which a driver runs or may run."""
         self.answers: OrderedDict[str, Answer] = OrderedDict()
-        """What each request id was answered first, within the horizon, in the order of the log."""
+        """First answer to each request id within the horizon, in the order of the log."""
         self.leader: Leader | None = None
         """The leading scheduler; None before the first claim."""
         self.claims: dict[int, Leader] = {}
         """The claims of those who lead, or have launched what some dagger is known by; by epoch."""
         self.hosts: Hosts = {}
-        """Where the logs and rows of each host are read."""
+        """Endpoints of each host at which logs and rows are read."""
         self.standings: Standings = {}
-        """What each host is that has said so or is gone."""
-        self.unreadable: list[Unreadable] = []
+        """Standing of each host that has registered or is gone."""
+        self.unreadable: list[UnreadableRecord] = []
         """Records that could not be read."""
         self.unreadable_daggers: set[str] = set()
         """Daggers whose history cannot be read whole: nothing may be done to them."""
         self.catalogue = Catalogue()
-        """What is registered."""
+        """Registered objects, teams and accounts."""
         self._requested: OrderedDict[str, int] = OrderedDict()
         """Daggers of which a specification was accepted here, with the sequence of the newest, ascending."""
         self.facts: OrderedDict[str, int] = OrderedDict()
@@ -132,7 +134,7 @@ class Fleet:
 
     @property
     def joined(self) -> Mapping[str, Mapping[str, datetime]]:
-        """When each topic came into a stream, by stream."""
+        """Time when each topic joined a stream, by stream."""
         return self.catalogue.joined
 
     @property
@@ -147,16 +149,16 @@ class Fleet:
 
     @property
     def position(self) -> LogPosition:
-        """How far the log is folded, and which log it is."""
+        """Position up to which the log is folded, and digest of that log."""
         return LogPosition(self.sequence, self.history)
 
     def living(self, name: str) -> Dagger | None:
-        """A dagger that is not deleted."""
+        """Return a dagger that is not deleted, or None."""
         dagger = self.daggers.get(name)
         return None if dagger is None or dagger.phase == DELETED else dagger
 
     def readers(self, stream: str) -> list[str]:
-        """Names of the daggers that are not deleted and read a stream, sorted."""
+        """Return the names of the daggers that are not deleted and read a stream, sorted."""
         return sorted(
             name
             for name, dagger in self.daggers.items()
@@ -164,12 +166,14 @@ class Fleet:
         )
 
     def requested_since(self, sequence: int) -> list[str]:
-        """Daggers of which this fold accepted a specification behind a sequence, the newest first."""
+        """List the daggers of which this fold accepted a specification behind a sequence, the newest
+        first.
+        """
         newest = takewhile(lambda item: item[1] > sequence, reversed(self._requested.items()))
         return [name for name, _ in newest]
 
     def host_of(self, dagger: Dagger) -> str:
-        """The host of a dagger's newest launch; empty before the first.
+        """Return the host of a dagger's newest launch; empty before the first.
 
         Until a launch is known to have a driver, it is where the scheduler is that means to launch it.
         """
@@ -179,43 +183,43 @@ class Fleet:
         return claim.host if claim is not None and dagger.generation else ""
 
     def standing(self, host: str) -> Standing:
-        """What a host is, and whether it is there."""
+        """Return the standing of a host, also of an unregistered one."""
         return self.standings.get(host, UNREGISTERED)
 
     def is_lost(self, dagger: Dagger) -> bool:
-        """Whether the newest launch of a dagger is dead, because its host was gone after it."""
+        """Tell whether the newest launch of a dagger is dead, because its host was gone after it."""
         return self.standing(self.host_of(dagger)).has_lost(dagger.generation)
 
     def occupied_on(self, host: str) -> list[Dagger]:
-        """The daggers of which a driver runs or may run on a host, in no order."""
+        """List the daggers of which a driver runs or may run on a host, in no order."""
         occupied = (self.daggers[name] for name in self.occupied)
         return [dagger for dagger in occupied if self.host_of(dagger) == host]
 
     def host_names(self) -> list[str]:
-        """The hosts that the log knows: of what schedulers said, and of drivers that run or may run."""
+        """List the hosts that schedulers named, or on which drivers run or may run, sorted."""
         occupied = (self.host_of(self.daggers[name]) for name in self.occupied)
         return sorted({*self.standings, *self.hosts, *filter(None, occupied)})
 
     def knows_host(self, host: str) -> bool:
-        """Whether the log knows a host."""
+        """Tell whether the log knows a host."""
         return host in self.standings or host in self.hosts or host in self.host_names()
 
     @property
     def cuts_over(self) -> bool:
-        """Whether the leading scheduler replaces drivers by a cutover, by its own word."""
+        """True when the leading scheduler has announced that it replaces drivers by a cutover."""
         leader = self.leader
         endpoints = self.hosts.get(leader.host, ()) if leader else ()
         return any(one.cutover for one in endpoints if leader and one.scheduler_id == leader.scheduler_id)
 
     def answer(self, request_id: str, request: Message) -> Answer | None:
-        """What a request is answered under this id; None while no record has the id."""
+        """Return the answer to a request under this id; None while no record has the id."""
         first = self.answers.get(request_id)
-        return first and _repeated(request_id, first, digest(request))
+        return first and _repeat_answer(request_id, first, digest(request))
 
-    def apply(self, record: Record) -> Applied:
+    def apply(self, record: Record) -> ApplyResult:
         """Fold one record in. Never raises for any record that can stand in a topic."""
         if record.sequence <= self.sequence:
-            return Applied(record.subject, changed=False, refused="it was applied before")
+            return ApplyResult(record.subject, changed=False, refused="it was applied before")
         before, self.sequence = self.sequence, record.sequence
         self.history = extend_history(self.history, record)
         if before // self.horizon.block != self.sequence // self.horizon.block:
@@ -225,7 +229,7 @@ class Fleet:
             return self._set_aside(record)
         handler = _HANDLERS.get(type(message))
         if handler is None:
-            return Applied(
+            return ApplyResult(
                 record.subject, changed=False, refused=f"{record.type} is not an event of the control topic"
             )
         return handler(self, record, message)
@@ -237,34 +241,34 @@ class Fleet:
         while self.facts and next(iter(self.facts.values())) < before:
             self.facts.popitem(last=False)
 
-    def _set_aside(self, record: Record) -> Applied:
+    def _set_aside(self, record: Record) -> ApplyResult:
         hashed = blake2b(record.value, digest_size=16).digest()
-        self.unreadable.append(Unreadable(record.sequence, record.subject, record.type, hashed))
+        self.unreadable.append(UnreadableRecord(record.sequence, record.subject, record.type, hashed))
         dagger = about(record)
         changed = bool(dagger) and dagger not in self.unreadable_daggers
         if changed:
             self.unreadable_daggers.add(dagger)
-        return Applied(record.subject, changed=changed, refused="it cannot be read")
+        return ApplyResult(record.subject, changed=changed, refused="it cannot be read")
 
-    def _fact(self, record: Record, fact: Any) -> Applied:
+    def _fact(self, record: Record, fact: Any) -> ApplyResult:
         name = fact.meta.name
         # Also when it is ignored: a repeat must not count later, where the first did not.
         if not self._is_first(record):
-            return Applied(name, changed=False, refused=REPEAT)
+            return ApplyResult(name, changed=False, refused=REPEAT)
         dagger = self.daggers.get(name)
-        stale = self._stale(fact) or self._replaced(fact, dagger)
+        stale = self._stale_reason(fact) or self._replaced_reason(fact, dagger)
         if stale:
-            return Applied(name, changed=False, refused=stale)
+            return ApplyResult(name, changed=False, refused=stale)
         if dagger is None:
-            return Applied(name, changed=False, refused="there is no such dagger")
+            return ApplyResult(name, changed=False, refused="there is no such dagger")
         after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
-        if isinstance(after, Ignored):
-            return Applied(name, changed=False, refused=after.why)
+        if isinstance(after, IgnoredFact):
+            return ApplyResult(name, changed=False, refused=after.why)
         self._put(after)
-        return Applied(name, changed=True)
+        return ApplyResult(name, changed=True)
 
     def _is_first(self, record: Record) -> bool:
-        """Whether no fact, claim or host had this id within the horizon; remembers it."""
+        """Remember a record's id; tell whether no fact, claim or host had it within the horizon."""
         if record.id in self.facts:
             return False
         self.facts[record.id] = record.sequence
@@ -277,13 +281,13 @@ class Fleet:
         else:
             self.occupied.discard(dagger.name)
 
-    def _stale(self, fact: Any) -> str:
-        """Why a fact is not the leader's; empty when it is."""
+    def _stale_reason(self, fact: Any) -> str:
+        """Return why a fact is not the leader's; empty when it is."""
         epoch = self.leader.epoch if self.leader else -1
         return "" if fact.meta.epoch == epoch else f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
 
-    def _replaced(self, fact: Any, dagger: Dagger | None) -> str:
-        """Tell why an agent's fact is not that of its host's newest agent; empty when it is.
+    def _replaced_reason(self, fact: Any, dagger: Dagger | None) -> str:
+        """Return why an agent's fact is not that of its host's newest agent; empty when it is.
 
         The leader's own facts name no host epoch: it is the newest leader's word whichever host it is of.
         """
@@ -296,55 +300,55 @@ class Fleet:
             "" if epoch == newest else f"it is of host epoch {epoch}, the newest of {host or '?'} is {newest}"
         )
 
-    def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
+    def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> ApplyResult:
         if not self._is_first(record):
-            return Applied(claim.scheduler_id, changed=False, refused=REPEAT)
+            return ApplyResult(claim.scheduler_id, changed=False, refused=REPEAT)
         self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
         # Facts of any other epoch are ignored from now on: nobody asks for the rest again.
         spoken_of = {dagger.epoch for dagger in self.daggers.values()}
-        self.claims = {epoch: held for epoch, held in self.claims.items() if epoch in spoken_of}
+        self.claims = {epoch: leader for epoch, leader in self.claims.items() if epoch in spoken_of}
         self.claims[record.sequence] = self.leader
-        return Applied(claim.scheduler_id, changed=True)
+        return ApplyResult(claim.scheduler_id, changed=True)
 
-    def _host(self, record: Record, said: events_pb2.HostServing) -> Applied:
+    def _host(self, record: Record, event: events_pb2.HostServing) -> ApplyResult:
         if not self._is_first(record):
-            return Applied(said.scheduler_id, changed=False, refused=REPEAT)
-        add_endpoint(self.hosts, said)
-        return Applied(said.scheduler_id, changed=True)
+            return ApplyResult(event.scheduler_id, changed=False, refused=REPEAT)
+        add_endpoint(self.hosts, event)
+        return ApplyResult(event.scheduler_id, changed=True)
 
-    def _host_registered(self, record: Record, event: events_pb2.HostRegistered) -> Applied:
+    def _host_registered(self, record: Record, event: events_pb2.HostRegistered) -> ApplyResult:
         if not self._is_first(record):
-            return Applied(event.host, changed=False, refused=REPEAT)
+            return ApplyResult(event.host, changed=False, refused=REPEAT)
         record_registration(self.standings, event, sequence=record.sequence, time=record.time)
-        return Applied(event.host, changed=True)
+        return ApplyResult(event.host, changed=True)
 
     def refuse_loss(self, event: events_pb2.HostGone) -> Refusal | None:
-        """Why a host is not gone; None when it may be."""
+        """Refuse that a host is gone; return None to accept it."""
         leader = self.leader.epoch if self.leader else -1
         return refuse_loss(self.standings, event, is_known=self.knows_host(event.host), leader=leader)
 
-    def _host_gone(self, record: Record, event: events_pb2.HostGone) -> Applied:
+    def _host_gone(self, record: Record, event: events_pb2.HostGone) -> ApplyResult:
         def apply() -> int | Refusal:
             refusal = self.refuse_loss(event)
             if refusal is None:
                 record_loss(self.standings, event, sequence=record.sequence, time=record.time)
             return refusal or 1
 
-        return self._answered(record, event, event.host, apply)
+        return self._answer_request(record, event, event.host, apply)
 
     def after(self, request: Request, sequence: int, time: datetime) -> Dagger | Refusal:
-        """The dagger after a request that stands at `sequence`, or why it is refused."""
+        """Return the dagger after a request that stands at `sequence`, or why it is refused."""
         after = decide(self.daggers.get(request.name), request, sequence=sequence, time=time)
         if isinstance(after, Dagger) and isinstance(request, events_pb2.DaggerRequested):
             return (
-                removal.unregistered(self.catalogue, request)
-                or ownership.refused(self.catalogue, request)
-                or quotas.one_too_many(self.catalogue, self.daggers, request)
+                removal.refuse_unregistered(self.catalogue, request)
+                or ownership.refuse_request(self.catalogue, request)
+                or quotas.refuse_dagger(self.catalogue, self.daggers, request)
                 or after
             )
         return after
 
-    def _request(self, record: Record, request: Any) -> Applied:
+    def _request(self, record: Record, request: Any) -> ApplyResult:
         def apply() -> int | Refusal:
             after = self.after(request, record.sequence, record.time)
             if isinstance(after, Refusal):
@@ -360,58 +364,58 @@ class Fleet:
                 ownership.add_replayed(self.catalogue, after.destinations, revisions, is_all=is_all)
             return after.version
 
-        return self._answered(record, request, request.name, apply)
+        return self._answer_request(record, request, request.name, apply)
 
-    def _registration(self, record: Record, event: Registration) -> Applied:
+    def _registration(self, record: Record, event: Registration) -> ApplyResult:
         def apply() -> int | Refusal:
             return self.catalogue.register(event, record.sequence, record.time)
 
-        name = registered(event)
-        return self._answered(record, event, record.subject if name is None else name, apply)
+        name = registered_name(event)
+        return self._answer_request(record, event, record.subject if name is None else name, apply)
 
-    def removable(self, event: Removal) -> Refusal | None:
-        """Why something registered is not removed now; None when it may be."""
+    def refuse_removal(self, event: Removal) -> Refusal | None:
+        """Refuse a removal of what is missing, changed or in use; return None to accept it."""
         return removal.decide(self.catalogue, self.daggers, event)
 
-    def _removal(self, record: Record, event: Removal) -> Applied:
+    def _removal(self, record: Record, event: Removal) -> ApplyResult:
         def apply() -> int | Refusal:
             kind = REMOVALS[type(event)]
-            return self.removable(event) or self.catalogue.remove(kind, event.name, record.sequence)
+            return self.refuse_removal(event) or self.catalogue.remove(kind, event.name, record.sequence)
 
-        return self._answered(record, event, event.name, apply)
+        return self._answer_request(record, event, event.name, apply)
 
-    def _tenancy(self, record: Record, event: tenancy.Change) -> Applied:
+    def _tenancy(self, record: Record, event: tenancy.Change) -> ApplyResult:
         def apply() -> int | Refusal:
             return tenancy.apply(self.catalogue, event, record.sequence, record.time)
 
-        return self._answered(record, event, tenancy.subject(event), apply)
+        return self._answer_request(record, event, tenancy.subject(event), apply)
 
-    def _answered(
+    def _answer_request(
         self, record: Record, request: Message, subject: str, apply: Callable[[], int | Refusal]
-    ) -> Applied:
+    ) -> ApplyResult:
         """Apply a request unless its id was answered before, and remember the answer."""
         body = digest(request)
         first = self.answers.get(record.id)
         if first is not None:
-            answer = _repeated(record.id, first, body)
+            answer = _repeat_answer(record.id, first, body)
             why = answer.refusal.detail if answer.refusal else "it is a repeat of an accepted request"
-            return Applied(subject, changed=False, answer=answer, refused=why)
+            return ApplyResult(subject, changed=False, answer=answer, refused=why)
         outcome = apply()
         if isinstance(outcome, Refusal):
             answer = Answer(record.sequence, body, 0, outcome)
             self.answers[record.id] = answer
-            return Applied(subject, changed=False, answer=answer, refused=outcome.detail)
+            return ApplyResult(subject, changed=False, answer=answer, refused=outcome.detail)
         answer = self.answers[record.id] = Answer(record.sequence, body, outcome)
-        return Applied(subject, changed=True, answer=answer)
+        return ApplyResult(subject, changed=True, answer=answer)
 
 
-def _repeated(request_id: str, first: Answer, body: bytes) -> Answer:
+def _repeat_answer(request_id: str, first: Answer, body: bytes) -> Answer:
     if first.digest == body:
         return first
-    return Answer(first.sequence, body, 0, reused(request_id, first))
+    return Answer(first.sequence, body, 0, refuse_reused_id(request_id, first))
 
 
-_HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]] = {
+_HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], ApplyResult]]] = {
     **dict.fromkeys(DECISIONS, Fleet._request),  # noqa: SLF001 - the class's own table
     **dict.fromkeys(FACTS, Fleet._fact),  # noqa: SLF001
     **dict.fromkeys(REGISTRATIONS, Fleet._registration),  # noqa: SLF001
@@ -428,7 +432,7 @@ _OF_NO_DAGGER: Final = frozenset(
 
 
 def about(record: Record) -> str:
-    """Name of the dagger a record is about; empty for one about the catalogue or the scheduler.
+    """Return the name of the dagger a record is about; empty for one about the catalogue or the scheduler.
 
     One of a type that is not known counts as one about a dagger: its subject says which.
     """
@@ -436,5 +440,5 @@ def about(record: Record) -> str:
 
 
 def is_of_dagger(type_: str) -> bool:
-    """Whether records of a type are about daggers, as those are whose type is not known."""
+    """Tell whether records of a type are about daggers, as those are whose type is not known."""
     return type_ not in _OF_NO_DAGGER

@@ -13,7 +13,7 @@ from fleet.fold.fleet import is_of_dagger
 
 
 def forged_name(record: Record) -> str | None:
-    """The name, which no dagger may have, of the dagger that a record is about; None for any other record."""
+    """Return the invalid name of the dagger that a record is about; None for any other record."""
     message: Any = record.message
     if message is None or not is_of_dagger(record.type):
         return None

@@ -1,4 +1,4 @@
-"""How long the fold remembers ids and what they were answered: so many records, for every reader.
+"""Horizon of the fold: the number of records for which every reader remembers ids and their answers.
 
 A time would depend on the clocks of whoever wrote the records. Pure.
 """
@@ -19,11 +19,11 @@ class Horizon:
     """Ids are forgotten, and kept in snapshots, by blocks of so many sequences."""
 
     def block_of(self, sequence: int) -> int:
-        """The first sequence of a record's block."""
+        """Return the first sequence of a record's block."""
         return sequence - sequence % self.block
 
     def since(self, sequence: int) -> int:
-        """The first sequence that is remembered once the record at `sequence` is folded."""
+        """Return the first sequence that is remembered once the record at `sequence` is folded."""
         return max(self.block_of(sequence) - self.records, 0)
 
 

@@ -1,4 +1,4 @@
-"""Which team owns what sinks write to. Pure.
+"""Ownership of destinations by teams. Pure.
 
 A destination is a team's from the first request on that was judged and written, until it is released or given
 away: no dagger's end ends that. The catalogue has each by its text (`daggerspec.destination`), and parts of a
@@ -18,52 +18,56 @@ from fleet.fold.catalogue import Catalogue, Entry
 
 FOREIGN: Final = "FOREIGN_DESTINATION"
 WRITERS: Final = 1_000
-"""So many requests whose rows are in a destination are remembered."""
+"""Requests whose rows are in a destination that the fold remembers."""
 ELSEWHERE: Final = -1
-"""In place of those that are not: the log alone knows."""
+"""Sequence in place of those that it does not remember: they stand in the log alone."""
 Owned = Entry[access_pb2.Destination]
 
 
 def overlapping(catalogue: Catalogue, destination: Destination) -> Iterator[Owned]:
-    """Those with an owner that a row of this destination may be in: it, what it is a part of, its parts."""
-    held = catalogue.destinations
+    """Yield the owned destinations that a row of this one may be in: itself, those that it is a part of, its
+    parts.
+    """
+    owned = catalogue.destinations
     for length in range(len(destination.name) + 1):
         above = Destination(
             destination.kind, destination.server, destination.container, destination.name[:length], True
         )
-        if (entry := held.get(str(above))) is not None:
+        if (entry := owned.get(str(above))) is not None:
             yield entry
     own = str(destination)
     if not destination.is_prefix:
-        if (entry := held.get(own)) is not None:
+        if (entry := owned.get(own)) is not None:
             yield entry
         return
     # Its parts: what begins so. Few sinks have names that depend on the row, so this is asked seldom.
     begins = own.removesuffix("*")
-    yield from (entry for text, entry in held.items() if text != own and text.startswith(begins))
+    yield from (entry for text, entry in owned.items() if text != own and text.startswith(begins))
 
 
 def owned_by_other(catalogue: Catalogue, destination: Destination, team: str) -> Owned | None:
-    """The oldest overlapping one of another team; None where it is nobody's or this team's."""
+    """Return the oldest overlapping destination of another team; None where all are nobody's or this
+    team's.
+    """
     others = [entry for entry in overlapping(catalogue, destination) if entry.value.team != team]
     return min(others, key=lambda entry: entry.since, default=None)
 
 
-def refused(catalogue: Catalogue, request: events_pb2.DaggerRequested) -> Refusal | None:
-    """Why a dagger may not write where its request says: a moment before it became another team's."""
-    judged = filter(None, map(read, request.destinations))
-    reasons = (refusal(catalogue, destination, request.spec.team) for destination in judged)
+def refuse_request(catalogue: Catalogue, request: events_pb2.DaggerRequested) -> Refusal | None:
+    """Refuse a dagger whose destination became another team's after the gateway had validated the request."""
+    destinations = filter(None, map(read, request.destinations))
+    reasons = (refuse_destination(catalogue, destination, request.spec.team) for destination in destinations)
     return next(filter(None, reasons), None)
 
 
-def refusal(catalogue: Catalogue, destination: Destination, team: str) -> Refusal | None:
-    """Why a team may not write there; None where it may."""
+def refuse_destination(catalogue: Catalogue, destination: Destination, team: str) -> Refusal | None:
+    """Refuse a team a destination that another one owns; return None where it may write there."""
     owned = owned_by_other(catalogue, destination, team)
-    return None if owned is None else foreign(str(destination), owned.value)
+    return None if owned is None else build_foreign_refusal(str(destination), owned.value)
 
 
-def foreign(text: str, owned: access_pb2.Destination) -> Refusal:
-    """The refusal of what is another team's."""
+def build_foreign_refusal(text: str, owned: access_pb2.Destination) -> Refusal:
+    """Build the refusal of another team's destination."""
     metadata = {"destination": text, "owned": owned.name, "team": owned.team}
     detail = (
         f"{text} is team {owned.team}'s ({owned.name}): write elsewhere, or have an owner of that team"
@@ -93,13 +97,13 @@ def add_replayed(
         if text in catalogue.destinations:  # else it was released: nobody asks who wrote there
             before = catalogue.writers.get(text, ())
             more = sorted({*before, *revisions, *(() if is_all else (ELSEWHERE,))})
-            kept = more if len(more) <= WRITERS else [ELSEWHERE, *more[-WRITERS + 1 :]]
-            catalogue.writers[text] = tuple(kept)
+            newest = more if len(more) <= WRITERS else [ELSEWHERE, *more[-WRITERS + 1 :]]
+            catalogue.writers[text] = tuple(newest)
 
 
 def writers(catalogue: Catalogue, destination: Destination) -> frozenset[int]:
-    """Sequences of the requests whose rows may be where those of a destination are; ELSEWHERE is among them
-    where not all are remembered.
+    """Return sequences of the requests whose rows may be where those of a destination are; ELSEWHERE is among
+    them where not all are remembered.
     """
     remembered = (
         catalogue.writers.get(entry.value.name, ()) for entry in overlapping(catalogue, destination)
@@ -108,7 +112,7 @@ def writers(catalogue: Catalogue, destination: Destination) -> frozenset[int]:
 
 
 def read(text: str) -> Destination | None:
-    """The destination of a text; None for one that no gateway writes."""
+    """Parse the text of a destination; return None for one that no gateway writes."""
     try:
         return parse(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Quotas of teams: what the log says is used of them, what would be too much, and what is warned of. Pure.
+"""Quotas of teams: what is used of them by the log, what they refuse, and what they warn of. Pure.
 
 The fold refuses a dagger too many, wherever the record came from. A launch too many waits: the scheduler asks
 `full` before each. What drivers read and write is warned of only, for nothing stops a stream that flows.
@@ -33,57 +33,57 @@ WORDS: Final[Mapping[str, str]] = {
     "records_per_second": "records a second",
     "rows_per_minute": "rows a minute",
 }
-"""What can be used of a team's quotas, in the order of the message; and how a sentence counts it."""
+"""Measures that a team has quotas of, in the order of the message; and how a sentence counts them."""
 WARNED_ONLY: Final = frozenset({"records_per_second", "rows_per_minute"})
 """Those without a hard bound."""
 Uses = Mapping[str, float]
-"""How much of each is used."""
+"""Amount used, by measure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a host has for drivers."""
+    """Room that a host has for drivers."""
 
     drivers: int | None = None
-    """So many at once; None: as many as have room."""
+    """Drivers at once; None: as many as have room."""
     memory_mib: int | None = None
-    """What they may need together; None: it is not counted."""
+    """MiB that drivers may need together; None: not counted."""
     driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
     """Heap of a driver whose dagger does not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Why nothing further may be launched now: no driver, no replay."""
+    """Reason why nothing further may be launched now: no driver, no replay."""
 
     reason: str
     detail: str
     """One sentence."""
     domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_EXTERNAL
-    """Who can change that."""
+    """Domain of who can change that."""
 
     @property
     def error(self) -> events_pb2.DaggerError:
-        """The same, as what waits for room says it."""
+        """Error of a dagger or replay that waits for room."""
         return events_pb2.DaggerError(
             domain=self.domain, reason=self.reason, detail=self.detail, retryable=True
         )
 
 
 def need_mib(spec: spec_pb2.DaggerSpec, driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB) -> int:
-    """Memory that a launch counts: the heap, and what stands beside it."""
+    """Return the MiB that a launch counts: the heap, and what the process needs beside it."""
     return (spec.driver_memory_mib or driver_memory_mib) + DRIVER_OVERHEAD_MIB
 
 
 def of(catalogue: Catalogue, team: str, name: str) -> access_pb2.Quota:
-    """A quota of a team; an empty one where it has none."""
+    """Return a quota of a team; an empty one where it has none."""
     entry = catalogue.teams.get(team)
     quota: access_pb2.Quota = getattr(entry.value.quotas if entry else access_pb2.Quotas(), name)
     return quota
 
 
 def living(daggers: Mapping[str, Dagger], team: str) -> Iterator[Dagger]:
-    """The daggers of a team that are not deleted, by name."""
+    """Yield the daggers of a team that are not deleted, by name."""
     for name in sorted(daggers):
         if daggers[name].spec.team == team and daggers[name].phase != DELETED:
             yield daggers[name]
@@ -92,14 +92,14 @@ def living(daggers: Mapping[str, Dagger], team: str) -> Iterator[Dagger]:
 # ---- What is refused ---------------------------------------------------------------------------------------
 
 
-def one_too_many(
+def refuse_dagger(
     catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
 ) -> Refusal | None:
-    """Why a team gets no further dagger; what it has already may change."""
+    """Refuse a team a further dagger beyond its quota; what it has already may change."""
     team = event.spec.team
-    quota, known = of(catalogue, team, "daggers"), daggers.get(event.name)
+    quota, before = of(catalogue, team, "daggers"), daggers.get(event.name)
     if not quota.HasField("hard") or (
-        known is not None and known.phase != DELETED and known.spec.team == team
+        before is not None and before.phase != DELETED and before.spec.team == team
     ):
         return None
     has = sum(1 for _ in living(daggers, team))
@@ -122,7 +122,7 @@ class SpentNames:
 
     def __init__(self) -> None:
         self._counted: dict[tuple[str, str], tuple[int, int]] = {}
-        """By team and what is counted: the number, and the sequence of the fold then."""
+        """Number, and the sequence of the fold then, by team and measure."""
 
     def refusal(
         self,
@@ -131,7 +131,9 @@ class SpentNames:
         event: events_pb2.DaggerRequested,
         sequence: int,
     ) -> Refusal | None:
-        """Why a request gets no new name; None where it may. sequence: of the newest record folded."""
+        """Refuse a request a new name where its team has spent its own. sequence: of the newest record
+        folded.
+        """
         team, owned = event.spec.team, catalogue.destinations
         if event.name not in daggers and len(daggers) >= NAMES:
 
@@ -143,7 +145,7 @@ class SpentNames:
             # A record deletes one dagger at most.
             left = self._most(team, "names of deleted daggers", count_deleted, sequence, by_record=1)
             if left >= NAMES:
-                return _spent(team, "names of deleted daggers", "create one under such a name", left)
+                return _refuse_name(team, "names of deleted daggers", "create one under such a name", left)
         if len(owned) >= NAMES and any(text not in owned for text in event.destinations):
 
             def count_owned() -> int:
@@ -152,22 +154,24 @@ class SpentNames:
             # A record adds those of one dagger's sinks at most.
             has = self._most(team, "destinations", count_owned, sequence, by_record=MAX_SINKS)
             if has >= NAMES:
-                return _spent(team, "destinations", "release some (`daggers team release`)", has)
+                return _refuse_name(team, "destinations", "release some (`daggers team release`)", has)
         return None
 
-    def _most(self, team: str, what: str, count: Callable[[], int], sequence: int, *, by_record: int) -> int:
+    def _most(
+        self, team: str, measure: str, count: Callable[[], int], sequence: int, *, by_record: int
+    ) -> int:
         """Return how many names there are at most, and from the bound on exactly."""
-        number, since = self._counted.get((team, what), (NAMES, sequence))
+        number, since = self._counted.get((team, measure), (NAMES, sequence))
         most = number + (sequence - since) * by_record
         if most < NAMES:
             return most
         number = count()
-        self._counted[team, what] = number, sequence
+        self._counted[team, measure] = number, sequence
         return number
 
 
-def _spent(team: str, what: str, instead: str, used: int) -> Refusal:
-    text = f"team {team} has {used:,} {what}, and no more than {NAMES:,} are remembered for one: {instead}"
+def _refuse_name(team: str, measure: str, instead: str, used: int) -> Refusal:
+    text = f"team {team} has {used:,} {measure}, and no more than {NAMES:,} are remembered for one: {instead}"
     metadata = {**about("team", team), "quota": "names", "limit": str(NAMES), "used": str(used)}
     return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
 
@@ -175,7 +179,7 @@ def _spent(team: str, what: str, instead: str, used: int) -> Refusal:
 def full(
     catalogue: Catalogue, running: Iterable[Dagger], here: Sequence[Dagger], dagger: Dagger, room: Room
 ) -> Full | None:
-    """Why this dagger gets no driver now, the host's reasons first.
+    """Return why this dagger gets no driver now, the host's reasons first; None where there is room.
 
     `running`: those of which a driver runs or may run; `here`: those of them whose host has this room.
     """
@@ -195,8 +199,8 @@ def full(
 
 
 def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = "") -> Full | None:
-    """Why a host has no room for what needs so many MiB, beside the drivers that run. `lower` says by what it
-    can need less.
+    """Return why a host has no room for `need` MiB beside the drivers that run; None where it has. lower:
+    text that says how the dagger can need less, for the start of the advice.
     """
     used, drivers = _memory(running, room), _drivers(running)
     if room.drivers is not None and drivers >= room.drivers:
@@ -221,7 +225,7 @@ def mib_left(running: Sequence[Dagger], room: Room) -> int | None:
 
 
 def room_left(running: Sequence[Dagger], room: Room) -> int | None:
-    """How many drivers of the usual size a host takes beside those that run; None: nobody counts."""
+    """Return how many drivers of the usual size a host takes beside those that run; None: nobody counts."""
     bounds = []
     if room.drivers is not None:
         bounds.append(room.drivers - _drivers(running))
@@ -245,7 +249,9 @@ def _memory(daggers: Iterable[Dagger], room: Room) -> int:
 def uses(
     daggers: Mapping[str, Dagger], team: str, rates: Callable[[Dagger], tuple[float, float]]
 ) -> dict[str, float]:
-    """What a team uses now of each of WORDS. `rates`: records a second and rows a minute of a dagger."""
+    """Return what a team uses now, by measure. rates: returns records a second and rows a minute of a
+    dagger.
+    """
     own = list(living(daggers, team))
     occupied, flows = [dagger for dagger in own if dagger.occupied], [rates(dagger) for dagger in own]
     return {
@@ -257,20 +263,22 @@ def uses(
     }
 
 
-def warns(catalogue: Catalogue, team: str) -> bool:
-    """Whether a team has a quota that is warned of."""
+def has_warning(catalogue: Catalogue, team: str) -> bool:
+    """Tell whether a team has a quota that warns."""
     return any(of(catalogue, team, name).HasField("soft") for name in WORDS)
 
 
-def exceeded(catalogue: Catalogue, team: str, used: Uses) -> Iterator[tuple[str, int]]:
-    """Name and bound of each quota of which more is used than where it warns."""
+def find_exceeded(catalogue: Catalogue, team: str, used: Uses) -> Iterator[tuple[str, int]]:
+    """Yield name and bound of each quota of which more is used than where it warns."""
     for name in WORDS:
         quota = of(catalogue, team, name)
         if quota.HasField("soft") and used[name] > quota.soft:
             yield name, quota.soft
 
 
-def warned(catalogue: Catalogue, team: str, used: Uses) -> Iterator[str]:
-    """A sentence for each quota that is exceeded, with no number that changes: who watches hears it once."""
-    for name, soft in exceeded(catalogue, team, used):
+def describe_exceeded(catalogue: Catalogue, team: str, used: Uses) -> Iterator[str]:
+    """Yield a sentence for each exceeded quota, without a number that changes: an alert has the same text
+    while it lasts.
+    """
+    for name, soft in find_exceeded(catalogue, team, used):
         yield f"team {team} has more than {soft:,} {WORDS[name]}, from where on its quota warns"

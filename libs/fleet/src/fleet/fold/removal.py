@@ -1,4 +1,4 @@
-"""Whether something registered may be removed: it is there, and nothing uses it; who names it later. Pure.
+"""Decisions about removals of what is registered, and about daggers that name what was removed. Pure.
 
 A specification names a cluster, a stream, a message or a team in a field of that name, wherever it stands; so
 does every kind of sink. Secrets and registered sinks are named in the fields that `_FIELDS` says. Reference
@@ -17,16 +17,16 @@ from google.protobuf.message import Message
 
 from daggerspec import query
 from daggerspec.protobuf import is_map
-from fleet.fold.answers import Code, Refusal, about, missing, some, version_mismatch, worded
+from fleet.fold.answers import Code, Refusal, about, describe_object, missing, some, version_mismatch
 from fleet.fold.catalogue import REMOVALS, Catalogue, Removal
 from fleet.fold.dagger import Dagger
 from fleet.fold.phases import DELETED
 
 _SHOWN = 10
 _NAMED = ("cluster", "stream", "message", "sink", "secret")
-"""What a request that says so names of what is registered; told of in this order."""
+"""Kinds of what a request with `all_registered` names; refused in this order."""
 _USERS: Final = ("stream", "dagger", "account", "cluster", "sink", "secret", "destination")
-"""What may use what is to go; told of in this order."""
+"""Kinds that can use what is to be removed; listed in this order."""
 _FIELDS: Final = {
     "daggers.v1.SecretRef.name": "secret",
     "daggers.v1.Sink.registered": "sink",
@@ -37,7 +37,7 @@ _FIELDS: Final = {
 
 
 def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) -> Refusal | None:
-    """Why something is not removed; None when it may be."""
+    """Refuse a removal of what is missing, changed or in use; return None to accept it."""
     kind, name, meta = REMOVALS[type(event)], event.name, event.meta
     version = catalogue.version(kind, name)
     if not version or not name:  # what has no name is the platform, which stays
@@ -53,7 +53,8 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
     return Refusal(
         Code.FAILED_PRECONDITION,
         "IN_USE",
-        f"{worded(kind, name)} is used by {some(users, _SHOWN)}: delete or change what uses it first",
+        f"{describe_object(kind, name)} is used by {some(users, _SHOWN)}:"
+        " delete or change what uses it first",
         # The fold keeps it: as much as a person reads, and no list of a thousand names.
         {
             **about(kind, name),
@@ -66,7 +67,7 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
 def _using(
     catalogue: Catalogue, daggers: Mapping[str, Dagger], user: str, kind: str, name: str
 ) -> Iterator[str]:
-    """The names of a kind of users that use what is to go."""
+    """Yield the names of those of a kind, `user`, that use what is to be removed."""
     if user == "dagger":
         yield from (dagger.name for dagger in naming(daggers, kind, name))
         return
@@ -75,48 +76,48 @@ def _using(
 
 
 def naming(daggers: Mapping[str, Dagger], kind: str, name: str) -> Iterator[Dagger]:
-    """The daggers, stopped ones too, that name something registered."""
+    """Yield the daggers, stopped ones too, that name something registered."""
     return (dagger for dagger in daggers.values() if dagger.phase != DELETED and _uses(dagger, kind, name))
 
 
-def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Refusal | None:
-    """Why a dagger is not to be what it asks for: something that it names was removed a moment before.
+def refuse_unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Refusal | None:
+    """Refuse a dagger that names something which was removed after the gateway had validated the request.
 
     Of a request that does not say that all of it was registered nothing is known: it may be an old one.
     """
     if not event.all_registered:
         return None
-    gone = [name for name in _named(event.spec, _NAMED) if not catalogue.version(*name)]
+    gone = [name for name in _find_names(event.spec, _NAMED) if not catalogue.version(*name)]
     if not gone:
         return None
     kind, name = min(gone, key=lambda reference: _NAMED.index(reference[0]))
-    text = f"{worded(kind, name)} was removed a moment ago: register it, or name another"
+    text = f"{describe_object(kind, name)} was removed a moment ago: register it, or name another"
     return Refusal(Code.FAILED_PRECONDITION, f"UNKNOWN_{kind.upper()}", text, about(kind, name))
 
 
 def names_of(message: Message, kind: str) -> Iterator[str]:
-    """The names of a kind that stand in a message, and in those it holds."""
-    return (name for _, name in _named(message, (kind,)))
+    """Yield the names of a kind that stand in a message, and in its submessages."""
+    return (name for _, name in _find_names(message, (kind,)))
 
 
-def _named(message: Message, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _find_names(message: Message, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Kind and name of what is named, of these kinds, in a message and in those it holds."""
     leading = _leading(message.DESCRIPTOR, kinds)
     for field, value in message.ListFields():
         kind = leading.get(field.number)
         if kind is not None:
-            held = value.values() if _is_map(field) else value if field.is_repeated else (value,)
-            for entry in held:
+            values = value.values() if _is_map(field) else value if field.is_repeated else (value,)
+            for entry in values:
                 if kind:
                     yield kind, entry
                 else:
-                    yield from _named(entry, kinds)
+                    yield from _find_names(entry, kinds)
 
 
 @cache  # the fold asks at every request
 def _leading(message: Descriptor, kinds: tuple[str, ...]) -> Mapping[int, str]:
-    """By number: the fields of a message that name one of these kinds, and which; and those that lead to one
-    that does, with no kind.
+    """Return the fields of a message that name one of these kinds, and which, by number; and those that lead
+    to one that does, with an empty kind.
     """
     return {
         field.number: "" if field.message_type else _kind(field)
@@ -126,19 +127,19 @@ def _leading(message: Descriptor, kinds: tuple[str, ...]) -> Mapping[int, str]:
 
 
 def _leads(field: FieldDescriptor, kinds: tuple[str, ...], above: tuple[Descriptor, ...]) -> bool:
-    held = field.message_type
-    if held is None:
+    submessage = field.message_type
+    if submessage is None:
         return field.type == FieldDescriptor.TYPE_STRING and _kind(field) in kinds
-    if held in above:
+    if submessage in above:
         return False
-    return any(_leads(field_, kinds, (*above, held)) for field_ in held.fields)
+    return any(_leads(field_, kinds, (*above, submessage)) for field_ in submessage.fields)
 
 
 _is_map: Final = cache(is_map)  # options are read from bytes each time
 
 
 def _kind(field: FieldDescriptor) -> str:
-    """The kind that a field names."""
+    """Return the kind that a field names."""
     return _FIELDS.get(field.full_name, field.name)
 
 

@@ -23,19 +23,19 @@ class Replay:
     """Sequence of its request."""
     request: events_pb2.QuarantineReplayRequested
     time: datetime
-    """When it was requested."""
+    """Time of its request."""
     process: events_pb2.DriverHandle | None = None
-    """Where it runs; None while it does not."""
+    """Process that runs it; None while none does."""
     exits: int = 0
-    """How often its process was gone before it had finished."""
+    """Number of its processes that ended before it had finished."""
     exit_time: datetime | None = None
-    """When its process was last gone; None where it never was."""
+    """Time of the newest of these ends; None before the first."""
     last_error: events_pb2.DaggerError | None = None
-    """Why, where anything was said."""
+    """Error of the newest of these ends, where one was written."""
     waits: events_pb2.DaggerError | None = None
-    """What it waits for before its process is launched; None: nothing that anybody said."""
+    """Error that keeps its process from being launched; None where none was written."""
     finished: events_pb2.ReplayFinished | None = None
-    """How it has finished; None before."""
+    """Outcome; None before it has finished."""
 
     @property
     def id(self) -> str:
@@ -45,30 +45,32 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """The newest outage of a sink in which rows were set aside that are to be replayed by themselves."""
+    """Newest outage of a sink in which rows were set aside that are replayed automatically."""
 
     sink: str
     generation: int
     """The launch that it began in."""
     number: int
-    """Which one of the sink it was in that launch, from 1."""
+    """Number of the sink's outage in that launch, from 1."""
     outstanding: bool = True
-    """Whether a replay has still to be asked for."""
+    """True while a replay has still to be requested."""
 
     def is_before(self, other: events_pb2.SinkOutage) -> bool:
-        """Whether the other one began later, of the same sink."""
+        """Tell whether the other one began later, of the same sink."""
         return (self.generation, self.number) < (other.generation, other.number)
 
 
-def settled(outages: Sequence[Outage], request: events_pb2.QuarantineReplayRequested) -> tuple[Outage, ...]:
-    """The outages once this replay was asked for; the same where it makes none good that waits for one."""
+def settle_outages(
+    outages: Sequence[Outage], request: events_pb2.QuarantineReplayRequested
+) -> tuple[Outage, ...]:
+    """Settle the outage that this replay is for; return equal outages where none waits for it."""
     of = request.outage
-    meant = Outage(sink=of.sink, generation=of.generation, number=of.number)
-    return tuple(replace(outage, outstanding=False) if outage == meant else outage for outage in outages)
+    target = Outage(sink=of.sink, generation=of.generation, number=of.number)
+    return tuple(replace(outage, outstanding=False) if outage == target else outage for outage in outages)
 
 
-def not_outstanding(name: str, request: events_pb2.QuarantineReplayRequested) -> Refusal:
-    """A replay for an outage that has had its own, or has been followed by another, is refused."""
+def refuse_settled(name: str, request: events_pb2.QuarantineReplayRequested) -> Refusal:
+    """Refuse a replay for an outage that has had its own, or has been followed by another."""
     return Refusal(
         Code.FAILED_PRECONDITION,
         "NOT_OUTSTANDING",
@@ -77,8 +79,8 @@ def not_outstanding(name: str, request: events_pb2.QuarantineReplayRequested) ->
     )
 
 
-def running(name: str, replay: Replay) -> Refusal:
-    """Another replay is refused while one has not finished."""
+def refuse_concurrent(name: str, replay: Replay) -> Refusal:
+    """Refuse another replay while one has not finished."""
     return Refusal(
         Code.FAILED_PRECONDITION,
         "REPLAY_RUNNING",

@@ -1,4 +1,4 @@
-"""From names to addresses: what a launch needs whole."""
+"""Resolution of names to addresses: the whole job of a launch."""
 
 from __future__ import annotations
 
@@ -19,44 +19,46 @@ from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
 
 
-class Registered:
-    """What the names of specs stand for: the catalogue of a fold as it is now. Lives for one request."""
+class FleetCatalogue:
+    """Registered objects by name, as a fold has them now: what rules and sinks resolve names with. Lives for
+    one request.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._messages: dict[str, Descriptor] = {}
         self.clusters: dict[str, spec_pb2.Cluster] = {}
-        """Those that were asked for."""
+        """Clusters that were looked up."""
         self.sinks: dict[str, spec_pb2.RegisteredSink] = {}
-        """Those that were asked for."""
+        """Sinks that were looked up."""
         self.secrets: dict[str, spec_pb2.Secret] = {}
-        """Those that were asked for."""
+        """Secrets that were looked up."""
 
     def cluster(self, name: str) -> spec_pb2.Cluster | None:
-        """A registered cluster."""
+        """Return a registered cluster, or None."""
         entry = self._fleet.clusters.get(name)
         if entry is None:
             return None
         return self.clusters.setdefault(name, entry.value)
 
     def stream(self, name: str) -> spec_pb2.Stream | None:
-        """A registered stream."""
+        """Return a registered stream, or None."""
         entry = self._fleet.streams.get(name)
         return entry.value if entry else None
 
     def message(self, name: str) -> Descriptor:
-        """The descriptor of a registered message, in a pool of its own. Raises: UnresolvedName."""
+        """Return the descriptor of a registered message, in a pool of its own. Raises: UnresolvedName."""
         if name not in self._messages:  # several rules ask for one, and a pool takes milliseconds
             self._messages[name] = _build(descriptors(self._fleet, [name]), [name])[0]
         return self._messages[name]
 
     def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
-        """A registered sink."""
+        """Return a registered sink, or None."""
         entry = self._fleet.catalogue.sinks.get(name)
         return None if entry is None else self.sinks.setdefault(name, entry.value)
 
     def secret(self, name: str) -> spec_pb2.Secret | None:
-        """A registered secret."""
+        """Return a registered secret, or None."""
         entry = self._fleet.catalogue.secrets.get(name)
         return None if entry is None else self.secrets.setdefault(name, entry.value)
 
@@ -71,7 +73,7 @@ def job(
     run_dir: str,
     egress: spec_pb2.Egress | None = None,
 ) -> spec_pb2.JobSpec:
-    """What the launch `generation` of a dagger needs, whole.
+    """Build the job of launch `generation` of a dagger, with every name resolved.
 
     `platform` is the Kafka of heartbeats and quarantine; `checkpoint_root` and `run_dir` as in JobSpec;
     `egress` holds the connections to addresses that no administrator registered.
@@ -80,20 +82,20 @@ def job(
     """
     # What was asked before something could be said leaves it unsaid: a launch says all.
     spec = defaults.filled(dagger.name, dagger.spec)
-    catalogue = Registered(fleet)
+    catalogue = FleetCatalogue(fleet)
     for wrong in rules.unresolved("spec", dagger.name, spec, catalogue):
         raise UnresolvedName(wrong.reason, f"{wrong.field} {wrong.description}")
-    asked = ValidationContext(dagger.name, spec, catalogue)
-    resolved = [sinks.resolve("", sink_, asked)[0] for sink_ in spec.sinks]
-    for held in resolved:
-        if held.HasField("egress"):
-            held.egress.CopyFrom(egress or spec_pb2.Egress())
-            held.egress.folders[:] = folders.of(spec.team, held.egress.folders)
-        registered = catalogue.sink(held.sink.registered)
+    context = ValidationContext(dagger.name, spec, catalogue)
+    resolved = [sinks.resolve("", sink_, context)[0] for sink_ in spec.sinks]
+    for resolved_sink in resolved:
+        if resolved_sink.HasField("egress"):
+            resolved_sink.egress.CopyFrom(egress or spec_pb2.Egress())
+            resolved_sink.egress.folders[:] = folders.of(spec.team, resolved_sink.egress.folders)
+        registered = catalogue.sink(resolved_sink.sink.registered)
         share = spec_pb2.RateLimit() if registered is None else _share(registered, fleet)
-        if (held_to := _lesser(held.sink.limit, share)).ListFields():
-            held.share.CopyFrom(held_to)
-    streams = [_resolved_stream(fleet, stream) for stream in spec.streams]
+        if (share_limit := _stricter_limit(resolved_sink.sink.limit, share)).ListFields():
+            resolved_sink.share.CopyFrom(share_limit)
+    streams = [_resolve_stream(fleet, stream) for stream in spec.streams]
     wanted = [stream.stream.message for stream in streams]
     wanted += [name for sink_ in spec.sinks for name in sinks.messages(sink_).values()]
     prepared = spec_pb2.JobSpec(
@@ -107,28 +109,32 @@ def job(
         platform=platform,
         checkpoint_root=checkpoint_root,
         run_dir=run_dir,
-        references=_named(fleet, query.of(spec).sql),
-        clusters=map(_servers, catalogue.clusters.values()),
+        references=_find_references(fleet, query.of(spec).sql),
+        clusters=map(_without_credentials, catalogue.clusters.values()),
         registered_sinks=catalogue.sinks.values(),
         secrets=catalogue.secrets.values(),
     )
     if dagger.destinations:
-        prepared.destinations.extend(_owned(fleet, spec.team, resolved))
+        prepared.destinations.extend(_list_destinations(fleet, spec.team, resolved))
     for message in (*prepared.streams, *prepared.sinks):
         place_secrets(message, fleet)
     return prepared
 
 
-def _owned(fleet: Fleet, team: str, held: list[spec_pb2.ResolvedSink]) -> Iterator[str]:
-    """What sinks write to, as their addresses are now. Raises: UnresolvedName where one is another team's."""
-    for place in filter(None, map(sinks.destination, held)):
-        if (refusal := ownership.refusal(fleet.catalogue, place, team)) is not None:
+def _list_destinations(fleet: Fleet, team: str, resolved: list[spec_pb2.ResolvedSink]) -> Iterator[str]:
+    """Yield the texts of what sinks write to, as addresses are now. Raises: UnresolvedName where one is
+    another team's.
+    """
+    for place in filter(None, map(sinks.destination, resolved)):
+        if (refusal := ownership.refuse_destination(fleet.catalogue, place, team)) is not None:
             raise UnresolvedName(refusal.reason, refusal.detail)
         yield str(place)
 
 
 def _share(registered: spec_pb2.RegisteredSink, fleet: Fleet) -> spec_pb2.RateLimit:
-    """What a launch may use of what a registered sink allows: as much as each other that is to run."""
+    """Return a launch's equal share of a registered sink's limit, among the daggers that are to run and use
+    it.
+    """
     daggers = (dagger for dagger in fleet.daggers.values() if dagger.desired == gateway_pb2.DESIRED_RUNNING)
     writers = sum(sink.registered == registered.name for dagger in daggers for sink in dagger.spec.sinks) or 1
     limit = registered.limit
@@ -139,8 +145,8 @@ def _share(registered: spec_pb2.RegisteredSink, fleet: Fleet) -> spec_pb2.RateLi
     )
 
 
-def _lesser(one: spec_pb2.RateLimit, other: spec_pb2.RateLimit) -> spec_pb2.RateLimit:
-    """Of two limits what holds where both do; 0 is none."""
+def _stricter_limit(one: spec_pb2.RateLimit, other: spec_pb2.RateLimit) -> spec_pb2.RateLimit:
+    """Return the stricter of two limits, field by field; 0 is none."""
     least = spec_pb2.RateLimit()
     for limit in (one, other):
         for field, most in limit.ListFields():
@@ -150,14 +156,14 @@ def _lesser(one: spec_pb2.RateLimit, other: spec_pb2.RateLimit) -> spec_pb2.Rate
 
 def place_secrets(message: Message, fleet: Fleet) -> None:
     """Say where registered secrets are that a message names. Raises: UnresolvedName for an unknown one."""
-    secrets.fill_places(message, Registered(fleet).secret)
+    secrets.fill_places(message, FleetCatalogue(fleet).secret)
     for reference in secrets.references(message):
         if reference.name:
             raise UnresolvedName("UNKNOWN_SECRET", f"secret {reference.name} is not registered: register it")
 
 
-def _servers(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:
-    """Where the parts of a cluster are, and nothing of how to get in."""
+def _without_credentials(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:
+    """Return the addresses of a cluster, without credentials."""
     servers = spec_pb2.Cluster()
     servers.CopyFrom(cluster)
     if servers.HasField("kafka"):
@@ -168,29 +174,35 @@ def _servers(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:
     return servers
 
 
-def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
-    """The reference tables whose names stand in the query as text. More than it uses, never less."""
+def _find_references(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
+    """Return the reference tables whose names stand in the query as text: at least those that it uses."""
     return [entry.value for name, entry in sorted(fleet.references.items()) if f"'{name}'" in sql]
 
 
-def sink(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
-    """A sink of the dagger `name` with its address filled in from its cluster, as far as that has one."""
-    return sinks.resolve("", asked, ValidationContext(name, spec, Registered(fleet)))[0]
+def sink(
+    fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec, unresolved: spec_pb2.Sink
+) -> spec_pb2.ResolvedSink:
+    """Return a sink of the dagger `name` with its address filled in from its cluster, as far as that
+    has one.
+    """
+    return sinks.resolve("", unresolved, ValidationContext(name, spec, FleetCatalogue(fleet)))[0]
 
 
 def own_secrets(
     fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec
 ) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
-    """The secrets that the spec of a dagger finds by itself: field, where they are, where they go."""
-    asked = ValidationContext(name, spec, Registered(fleet))
+    """Yield the secrets that the spec of a dagger implies: field, place, and address that they are sent
+    to.
+    """
+    context = ValidationContext(name, spec, FleetCatalogue(fleet))
     for number, sink in enumerate(spec.sinks):
-        for field, reference, to in sinks.own_secrets(sink, asked):
+        for field, reference, to in sinks.own_secrets(sink, context):
             if to and secrets.is_place(reference):
                 yield f"spec.sinks[{number}].{field}", reference, to
 
 
 def descriptors(fleet: Fleet, messages: list[str]) -> FileDescriptorSet:
-    """The files of every message named and all they import, in dependency order, each file once.
+    """Return the files of these messages and of all they import, in dependency order, each file once.
 
     Of a file registered more than once the newest registration counts. Raises: UnresolvedName.
     """
@@ -202,16 +214,16 @@ def descriptors(fleet: Fleet, messages: list[str]) -> FileDescriptorSet:
         root = defining_file(schema.files, name)
         if root is None:
             raise UnresolvedName("UNKNOWN_MESSAGE", f"the schema registered for {name} does not define it")
-        files |= {file.name: file for file in _apart(closure(schema.files, [root]), files)}
+        files |= {file.name: file for file in _rename_clashing(closure(schema.files, [root]), files)}
     merged = FileDescriptorSet(file=closure(FileDescriptorSet(file=files.values()), files))
     _build(merged, names)
     return merged
 
 
-def _apart(
+def _rename_clashing(
     part: list[FileDescriptorProto], files: dict[str, FileDescriptorProto]
 ) -> list[FileDescriptorProto]:
-    """The files, renamed where one of another package has their name: two teams may have an events.proto."""
+    """Rename files where one of another package has their name: two teams may have an events.proto."""
     new = {
         file.name: f"{file.package}/{file.name}"
         for file in part
@@ -241,11 +253,11 @@ def _build(files: FileDescriptorSet, names: list[str]) -> list[Descriptor]:
         ) from error
 
 
-def _resolved_stream(fleet: Fleet, asked: spec_pb2.StreamInput) -> spec_pb2.ResolvedStream:
-    """A stream whose names stand for something."""
-    stream = fleet.streams[asked.stream].value
+def _resolve_stream(fleet: Fleet, stream_input: spec_pb2.StreamInput) -> spec_pb2.ResolvedStream:
+    """Return a stream with its registration, its cluster's Kafka and the times when its topics joined."""
+    stream = fleet.streams[stream_input.stream].value
     kafka = fleet.clusters[stream.cluster].value.kafka
-    resolved = spec_pb2.ResolvedStream(input=asked, stream=stream, kafka=kafka)
+    resolved = spec_pb2.ResolvedStream(input=stream_input, stream=stream, kafka=kafka)
     for topic, time in fleet.joined[stream.name].items():
         resolved.joined[topic].FromDatetime(time)
     return resolved

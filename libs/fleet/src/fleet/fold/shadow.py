@@ -17,10 +17,10 @@ class Shadow:
     version: int
     """The version of the dagger that it runs."""
     time: datetime
-    """When it was intended."""
+    """Time when it was intended."""
     epoch: int
     """Epoch of the scheduler that intended, launched or adopted it."""
     driver: events_pb2.DriverHandle | None = None
-    """Where it runs; None when that is not known yet."""
+    """Handle of its driver; None when that is not known yet."""
     boundary: datetime | None = None
     """The end of the last window that the driver beside it writes; None until that is decided."""

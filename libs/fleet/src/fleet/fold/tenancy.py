@@ -1,4 +1,4 @@
-"""Who is in which team and as what, service accounts, who may read a stream: what each event changes. Pure.
+"""Changes that events make to teams and their roles, service accounts, grants and destinations. Pure.
 
 Teams, accounts and grants stand in the catalogue, each whole and with its version. The platform is the team
 without a name: its members are the administrators. What a role may do is in `access`.
@@ -19,7 +19,7 @@ from fleet.fold.catalogue import Catalogue
 PLATFORM: Final = ""
 """The team whose members are administrators."""
 ACCOUNT: Final = "account:"
-"""What a principal begins with that is a service account."""
+"""Prefix of a principal that is a service account."""
 TOKENS: Final = 2
 """Tokens that an account has at most: the newest, and the one whose place it takes."""
 SHOWN: Final = 5
@@ -36,12 +36,12 @@ Change: TypeAlias = (
     | events_pb2.DestinationGiven
 )
 CHANGES: Final[tuple[type[Message], ...]] = get_args(Change)
-Changed: TypeAlias = tuple[str, str, Any]
-"""What is something else now: its kind, its name, and what it is."""
+CatalogueChange: TypeAlias = tuple[str, str, Any]
+"""Change of the catalogue: kind, name and new value."""
 
 
 def subject(event: Change) -> str:
-    """What an event is about: a team, an account, a stream, a destination."""
+    """Return the name of the team, account, stream or destination that an event is about."""
     match event:
         case events_pb2.TeamRegistered():
             return event.team.name
@@ -58,7 +58,7 @@ def subject(event: Change) -> str:
 
 
 def apply(catalogue: Catalogue, event: Change, sequence: int, time: datetime) -> int | Refusal:
-    """Take an event in: the version of what it is about."""
+    """Apply an event; return the version of what it is about, or why it is refused."""
     changes = decide(catalogue, event, time)
     if isinstance(changes, Refusal):
         return changes
@@ -66,8 +66,8 @@ def apply(catalogue: Catalogue, event: Change, sequence: int, time: datetime) ->
     return versions[0]
 
 
-def decide(catalogue: Catalogue, event: Change, time: datetime) -> list[Changed] | Refusal:
-    """What an event that happens at `time` changes, first what it is about; or why it is refused."""
+def decide(catalogue: Catalogue, event: Change, time: datetime) -> list[CatalogueChange] | Refusal:
+    """Return the changes of an event at `time`, that of its subject first; or why it is refused."""
     kind, name = _KINDS[type(event)], subject(event)
     if event.meta.HasField("expected_version"):
         expected, actual = event.meta.expected_version, catalogue.version(kind, name)
@@ -76,46 +76,48 @@ def decide(catalogue: Catalogue, event: Change, time: datetime) -> list[Changed]
             return refusal
     match event:
         case events_pb2.TeamRegistered():
-            return _registered(catalogue, event.team)
+            return _register_team(catalogue, event.team)
         case events_pb2.RoleGranted():
-            return _granted(catalogue, event.team, event.principal, event.role)
+            return _grant_role(catalogue, event.team, event.principal, event.role)
         case events_pb2.RoleRevoked():
-            return _revoked(catalogue, event.team, event.principal)
+            return _revoke_role(catalogue, event.team, event.principal)
         case events_pb2.ServiceAccountCreated():
-            return _created(catalogue, event)
+            return _create_account(catalogue, event)
         case events_pb2.ServiceAccountRotated():
-            return _rotated(catalogue, event, time)
+            return _rotate_token(catalogue, event, time)
         case events_pb2.GrantChanged():
-            return _changed(catalogue, event.grant)
+            return _change_grant(catalogue, event.grant)
         case events_pb2.DestinationGiven():
-            return _given(catalogue, event.destination)
+            return _give_destination(catalogue, event.destination)
 
 
-def _registered(catalogue: Catalogue, team: access_pb2.Team) -> list[Changed] | Refusal:
+def _register_team(catalogue: Catalogue, team: access_pb2.Team) -> list[CatalogueChange] | Refusal:
     if team.name == PLATFORM:
         return missing("team", team.name)
     # The last word on each of them.
     members = {member.principal: member for member in team.members}.values()
     for member in members:
-        refusal = _unfit(catalogue, team.name, member.principal, member.role)
+        refusal = _refuse_role(catalogue, team.name, member.principal, member.role)
         if refusal is not None:
             return refusal
-    return [("team", team.name, _of(team, members))]
+    return [("team", team.name, _with_members(team, members))]
 
 
-def _granted(
+def _grant_role(
     catalogue: Catalogue, team: str, principal: str, role: access_pb2.Role.ValueType
-) -> list[Changed] | Refusal:
-    held = _team(catalogue, team)
-    if held is None:
+) -> list[CatalogueChange] | Refusal:
+    current = _team(catalogue, team)
+    if current is None:
         return missing("team", team)
-    return _unfit(catalogue, team, principal, role) or [("team", team, _with(held, principal, role))]
+    return _refuse_role(catalogue, team, principal, role) or [
+        ("team", team, _with_role(current, principal, role))
+    ]
 
 
-def _unfit(
+def _refuse_role(
     catalogue: Catalogue, team: str, principal: str, role: access_pb2.Role.ValueType
 ) -> Refusal | None:
-    """Why somebody cannot have a role in a team. An account is there first: it is given to nobody by name."""
+    """Refuse a role that a team cannot give, or an account that does not exist: a grant creates none."""
     if role not in ((access_pb2.ROLE_ADMINISTRATOR,) if team == PLATFORM else _IN_TEAMS):
         where = f"team {team}" if team else "the platform"
         text, metadata = f"role {role} cannot be had in {where}", {**about("team", team), "role": str(role)}
@@ -126,35 +128,43 @@ def _unfit(
     return None
 
 
-def _revoked(catalogue: Catalogue, team: str, principal: str) -> list[Changed] | Refusal:
-    held = _team(catalogue, team)
-    if held is None:
+def _revoke_role(catalogue: Catalogue, team: str, principal: str) -> list[CatalogueChange] | Refusal:
+    current = _team(catalogue, team)
+    if current is None:
         return missing("team", team)
-    if principal not in (member.principal for member in held.members):
+    if principal not in (member.principal for member in current.members):
         where = f"team {team}" if team else "the platform"
         metadata = {**about("team", team), "principal": principal}
         return Refusal(Code.NOT_FOUND, "NO_ROLE", f"{principal} has no role in {where}", metadata)
-    return [("team", team, _of(held, (member for member in held.members if member.principal != principal)))]
+    return [
+        (
+            "team",
+            team,
+            _with_members(current, (member for member in current.members if member.principal != principal)),
+        )
+    ]
 
 
-def _created(catalogue: Catalogue, event: events_pb2.ServiceAccountCreated) -> list[Changed] | Refusal:
+def _create_account(
+    catalogue: Catalogue, event: events_pb2.ServiceAccountCreated
+) -> list[CatalogueChange] | Refusal:
     account = event.account
-    taken = version_mismatch("account", account.name, 0, catalogue.version("account", account.name))
-    if taken is not None:
-        return taken
+    refusal = version_mismatch("account", account.name, 0, catalogue.version("account", account.name))
+    if refusal is not None:
+        return refusal
     if event.role not in _IN_TEAMS:
         text = "a service account is a viewer, an editor or an owner"
         return Refusal(Code.INVALID_ARGUMENT, "INVALID_ROLE", text, about("account", account.name))
-    held = _team(catalogue, account.team) if account.team else None
-    if held is None:
+    current = _team(catalogue, account.team) if account.team else None
+    if current is None:
         return missing("team", account.team)
-    member = _with(held, ACCOUNT + account.name, event.role)
+    member = _with_role(current, ACCOUNT + account.name, event.role)
     return [("account", account.name, account), ("team", account.team, member)]
 
 
-def _rotated(
+def _rotate_token(
     catalogue: Catalogue, event: events_pb2.ServiceAccountRotated, time: datetime
-) -> list[Changed] | Refusal:
+) -> list[CatalogueChange] | Refusal:
     entry = catalogue.accounts.get(event.name)
     if entry is None:
         return missing("account", event.name)
@@ -166,14 +176,14 @@ def _rotated(
         if _instant(end) > _instant(event.overlap_until):
             end = event.overlap_until
         if _instant(end) > _microseconds(time):
-            kept = access_pb2.AccountToken(id=token.id, salt=token.salt, hash=token.hash, expire_time=end)
-            tokens.append(kept)
+            expiring = access_pb2.AccountToken(id=token.id, salt=token.salt, hash=token.hash, expire_time=end)
+            tokens.append(expiring)
     del account.tokens[:]
     account.tokens.extend(tokens[:TOKENS])
     return [("account", event.name, account)]
 
 
-def _changed(catalogue: Catalogue, grant: access_pb2.StreamGrant) -> list[Changed] | Refusal:
+def _change_grant(catalogue: Catalogue, grant: access_pb2.StreamGrant) -> list[CatalogueChange] | Refusal:
     if grant.stream not in catalogue.streams:
         return missing("stream", grant.stream)
     for team in grant.teams:
@@ -192,31 +202,33 @@ def _changed(catalogue: Catalogue, grant: access_pb2.StreamGrant) -> list[Change
     return [("grant", grant.stream, sorted_)]
 
 
-def _given(catalogue: Catalogue, given: access_pb2.Destination) -> list[Changed] | Refusal:
-    if given.team == PLATFORM or given.team not in catalogue.teams:
-        return missing("team", given.team)
-    return [("destination", given.name, given)]
+def _give_destination(
+    catalogue: Catalogue, destination: access_pb2.Destination
+) -> list[CatalogueChange] | Refusal:
+    if destination.team == PLATFORM or destination.team not in catalogue.teams:
+        return missing("team", destination.team)
+    return [("destination", destination.name, destination)]
 
 
 def administrators(catalogue: Catalogue) -> str:
-    """Whom a sentence sends people to."""
+    """Describe whom to ask: an administrator, with the first names where there are any."""
     entry = catalogue.teams.get(PLATFORM)
     names = [member.principal for member in entry.value.members] if entry else []
     return f"an administrator ({some(names, SHOWN)})" if names else "an administrator"
 
 
-def _with(team: access_pb2.Team, principal: str, role: access_pb2.Role.ValueType) -> access_pb2.Team:
+def _with_role(team: access_pb2.Team, principal: str, role: access_pb2.Role.ValueType) -> access_pb2.Team:
     others = [member for member in team.members if member.principal != principal]
-    return _of(team, [*others, access_pb2.Member(principal=principal, role=role)])
+    return _with_members(team, [*others, access_pb2.Member(principal=principal, role=role)])
 
 
-def _of(team: access_pb2.Team, members: Iterable[access_pb2.Member]) -> access_pb2.Team:
-    """The team with these members, and else as it was."""
-    made = access_pb2.Team()
-    made.CopyFrom(team)
-    del made.members[:]
-    made.members.extend(sorted(members, key=lambda member: member.principal))
-    return made
+def _with_members(team: access_pb2.Team, members: Iterable[access_pb2.Member]) -> access_pb2.Team:
+    """Return a copy of a team with these members, sorted by principal."""
+    copy = access_pb2.Team()
+    copy.CopyFrom(team)
+    del copy.members[:]
+    copy.members.extend(sorted(members, key=lambda member: member.principal))
+    return copy
 
 
 def _team(catalogue: Catalogue, name: str) -> access_pb2.Team | None:
@@ -227,7 +239,7 @@ def _team(catalogue: Catalogue, name: str) -> access_pb2.Team | None:
 
 
 def _instant(time: Any) -> int:
-    """Microseconds: what can stand in a log need be no time that Python has."""
+    """Return microseconds since 1970. A timestamp in the log may be out of the range of datetime."""
     return int(time.seconds * 1_000_000 + time.nanos // 1_000)
 
 

@@ -1,4 +1,4 @@
-"""The one way a dagger is shown."""
+"""The view of a dagger that the API returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from daggerspec.protobuf import timestamp
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
 from fleet.fold.phases import DEGRADED, RUNNING
-from fleet.fold.resolve import Registered
+from fleet.fold.resolve import FleetCatalogue
 from fleet.fold.shadow import Shadow
 
 _UNREAD: Final = (
@@ -28,12 +28,12 @@ _CHANGED: Final = (
 
 
 def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
-    """The dagger as the API shows it: findings of the check first, then why it is degraded.
+    """Return the dagger as the API has it: findings of the validation first, then why it is degraded.
 
     One whose history cannot be read whole is shown as RUNNING by nobody: no scheduler looks after it.
     """
     unread = dagger.name in fleet.unreadable_daggers
-    asked = ValidationContext(dagger.name, dagger.spec, Registered(fleet))
+    context = ValidationContext(dagger.name, dagger.spec, FleetCatalogue(fleet))
     return gateway_pb2.Dagger(
         name=dagger.name,
         spec=dagger.spec,
@@ -46,13 +46,13 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         warnings=[
             *dagger.warnings,
             *dagger.reasons,
-            *(_CHANGED.format(stream=name, dagger=dagger.name) for name in _changed(fleet, dagger)),
+            *(_CHANGED.format(stream=name, dagger=dagger.name) for name in _changed_streams(fleet, dagger)),
             *([_UNREAD] if unread else []),
         ],
         last_error=dagger.last_error,
         driver=dagger.driver,
         attempt=dagger.attempt,
-        sinks=[resolved for resolved, _ in sinks.all_resolved("", asked)],
+        sinks=[resolved for resolved, _ in sinks.all_resolved("", context)],
         create_sequence=dagger.create_sequence,
         creator=dagger.creator,
         updater=dagger.updater,
@@ -63,12 +63,12 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         phase_time=timestamp(dagger.phase_time),
         create_time=timestamp(dagger.create_time),
         update_time=timestamp(dagger.update_time),
-        shadow=None if dagger.shadow is None else _beside(dagger.shadow),
+        shadow=None if dagger.shadow is None else _shadow_to_proto(dagger.shadow),
         not_before=None if dagger.not_before is None else timestamp(dagger.not_before),
     )
 
 
-def _beside(shadow: Shadow) -> gateway_pb2.DriverShadow:
+def _shadow_to_proto(shadow: Shadow) -> gateway_pb2.DriverShadow:
     return gateway_pb2.DriverShadow(
         generation=shadow.generation,
         version=shadow.version,
@@ -78,13 +78,17 @@ def _beside(shadow: Shadow) -> gateway_pb2.DriverShadow:
     )
 
 
-def outdated(fleet: Fleet, stream: str) -> list[str]:
-    """The daggers whose drivers were launched before the stream became what it is, by name."""
-    return [name for name, dagger in sorted(fleet.daggers.items()) if stream in _changed(fleet, dagger)]
+def find_outdated_daggers(fleet: Fleet, stream: str) -> list[str]:
+    """Return the names of the daggers whose drivers were launched before the stream became what it is,
+    sorted.
+    """
+    return [
+        name for name, dagger in sorted(fleet.daggers.items()) if stream in _changed_streams(fleet, dagger)
+    ]
 
 
-def _changed(fleet: Fleet, dagger: Dagger) -> list[str]:
-    """The streams that its driver was not launched with as they are."""
+def _changed_streams(fleet: Fleet, dagger: Dagger) -> list[str]:
+    """Return the streams that were registered anew, with other settings, after its driver was launched."""
     if dagger.driver is None:
         return []
     names = sorted({stream.stream for stream in dagger.spec.streams})

@@ -1,6 +1,7 @@
-"""Whose it is when something is not as it should be, and what to do next: one table. Pure.
+"""Advice about problems of daggers, teams and principals: who has to act, and what to do next. One table.
+Pure.
 
-`dagger_warnings` tells `daggers get` by it, the health monitor tells its pages: both say the same.
+Both `dagger_warnings` and the pages of the health monitor read it.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ Domain = events_pb2.ErrorDomain
 Error = events_pb2.DaggerError
 
 LATE_RECORDS: Final = "LATE_RECORDS"
-"""The code of a driver's warning: rows came late, however few."""
+"""Code of a driver's warning: rows came late, however few."""
 EVENT_TIME_WAITS: Final = "EVENT_TIME_WAITS"
-"""Event time waits for a partition, however short a while."""
+"""Code for event time that waits for a partition, however short a while."""
 QUARANTINED: Final = "QUARANTINED"
-"""Records were quarantined, however few."""
+"""Code for records that were quarantined, however few."""
 REFUSED: Final = "REFUSED"
-"""Rows were refused by sinks, however few."""
+"""Code for rows that sinks refused, however few."""
 NOT_LAUNCHED: Final = "NOT_LAUNCHED"
-"""It is asked to run, and nobody says why no driver is launched."""
+"""Code for a dagger that is to run, where nobody says why no driver is launched."""
 UNREACHABLE: Final = "UNREACHABLE"
-"""Nothing of its driver answers."""
+"""Code for a dagger of which neither heartbeat nor process answers."""
 _USER, _EXTERNAL, _INTERNAL, _UNKNOWN = (
     events_pb2.ERROR_DOMAIN_USER,
     events_pb2.ERROR_DOMAIN_EXTERNAL,
@@ -41,17 +42,17 @@ _USER, _EXTERNAL, _INTERNAL, _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What is known of a code wherever it is told."""
+    """Advice about a code."""
 
     object: str
-    """What it is about, where who tells it does not say."""
+    """Object of the problem, where the warning or alert names none."""
     domain: Domain.ValueType
-    """Who has to act."""
+    """Domain of who has to act."""
     next: str
-    """What to do next; `{name}` is the dagger's. A command is a noun in it, which pages name a button for."""
+    """Next step; `{name}` is the dagger's. A command is a noun in it, which pages name a button for."""
 
     def next_of(self, name: str) -> str:
-        """What to do next about this dagger, this team or this principal."""
+        """Return the next step about this dagger, this team or this principal."""
         return self.next.format(name=name.removeprefix(TEAM).removeprefix(PRINCIPAL))
 
 
@@ -174,17 +175,17 @@ ADVICE: Final[Mapping[str, Advice]] = {
         " account.",
     ),
 }
-"""By code: every reason, the conditions of alerts, and the warnings that ask for something."""
+"""Advice by code: every reason, the conditions of alerts, and the warnings that ask for something."""
 OF_THE_QUERY: Final = Advice(
     "query", _USER, "It runs all the same: change it, or leave it; `daggers validate FILE` shows the place."
 )
-"""Of what the check of its query has found: those codes are the dialect's."""
+"""Advice about findings of the query's validation: those codes are the dialect's."""
 UNKNOWN_CODE: Final = Advice("", _UNKNOWN, "")
 _UNKNOWN_CONDITION: Final = Advice("", _UNKNOWN, "Read `daggers get {name}`: it says what it does now.")
 _OF_CONDITIONS: Final[Mapping[Condition, str]] = {
     alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: QUARANTINED,
 }
-"""Where the code is not the condition's name."""
+"""Codes of the conditions whose name is not their code."""
 _ANEW: Final = (
     "Put the checkpoint back, then use `daggers start {name}`; or begin anew:"
     " `daggers restart {name} --from-start` says first what is missed."
@@ -195,7 +196,7 @@ _OF_ERRORS: Final[Mapping[str, str]] = {
     anew.DAMAGED: _ANEW,
     NO_EXECUTORS: "See what the pages of its Spark master say of cores and memory: it goes on by itself.",
 }
-"""What to do about errors that say what is to be done, by their reasons."""
+"""Next steps by the reason of an error, for errors that tell what to do."""
 _WHEN_FAILED: Final[Mapping[int, str]] = {
     _USER: "Correct the query or the file by `daggers apply FILE`.",
     _EXTERNAL: "Repair what it names, then use `daggers start {name}`.",
@@ -203,8 +204,8 @@ _WHEN_FAILED: Final[Mapping[int, str]] = {
 }
 
 
-def of_condition(condition: Condition) -> Advice:
-    """What is known of an alert by its condition alone; also of one that only newer versions know."""
+def advise_condition(condition: Condition) -> Advice:
+    """Return the advice about an alert by its condition alone; also of one that only newer versions know."""
     try:
         name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
     except ValueError:
@@ -215,14 +216,14 @@ def of_condition(condition: Condition) -> Advice:
 # ---- By an error: it says whose it is ----------------------------------------------------------------------
 
 
-def given_up(error: Error, good_version: int = 0) -> Advice:
-    """Of a dagger that is FAILED. `good_version`: as in `back`."""
+def advise_failed(error: Error, good_version: int = 0) -> Advice:
+    """Return the advice about a dagger that is FAILED. good_version: as in `rollback_hint`."""
     next_ = _OF_ERRORS.get(error.reason) or _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL])
-    return Advice("driver", error.domain, next_ + back(good_version))
+    return Advice("driver", error.domain, next_ + rollback_hint(good_version))
 
 
-def waits(error: Error) -> Advice:
-    """Of a dagger that waits to be launched."""
+def advise_waiting(error: Error) -> Advice:
+    """Return the advice about a dagger that waits to be launched."""
     return Advice(
         "launch",
         error.domain,
@@ -230,38 +231,42 @@ def waits(error: Error) -> Advice:
     )
 
 
-def ended(error: Error, good_version: int = 0) -> Advice:
-    """Of a driver that ended, and is launched again. `good_version`: as in `back`."""
-    known = ADVICE["RESTART_LOOP"]
-    return Advice(known.object, error.domain, _OF_ERRORS.get(error.reason) or known.next + back(good_version))
+def advise_ended(error: Error, good_version: int = 0) -> Advice:
+    """Return the advice about a driver that ended, and is launched again. good_version: as in
+    `rollback_hint`.
+    """
+    loop = ADVICE["RESTART_LOOP"]
+    return Advice(
+        loop.object, error.domain, _OF_ERRORS.get(error.reason) or loop.next + rollback_hint(good_version)
+    )
 
 
-def back(good_version: int) -> str:
-    """That there is a version which ran, unlike the newest; nothing for 0."""
+def rollback_hint(good_version: int) -> str:
+    """Return the sentence about a version which ran, unlike the newest; empty for 0."""
     return f" `daggers rollback {{name}} --to {good_version}` goes back to what ran." if good_version else ""
 
 
-def runs_again(error: Error) -> Advice:
-    """Of a driver that runs, and whose place another one had a moment ago."""
+def advise_running_again(error: Error) -> Advice:
+    """Return the advice about a driver that runs again after the one before it ended."""
     next_ = "If it ends again, read `daggers logs {name} --previous`."
     return Advice(ADVICE["RESTART_LOOP"].object, error.domain, next_)
 
 
-def retries(error: Error) -> Advice:
-    """Of a sink that is retried."""
+def advise_retrying(error: Error) -> Advice:
+    """Return the advice about a sink that is retried."""
     sink, _, _ = error.detail.partition(": ")
     return Advice(sink, error.domain, ADVICE[Reason.SINK_RETRYING].next)
 
 
-def of_team(team: str) -> Advice:
-    """Of a quota of a team."""
-    known = ADVICE["TEAM_QUOTA"]
-    return replace(known, next=known.next_of(team))
+def advise_team(team: str) -> Advice:
+    """Return the advice about a quota of a team."""
+    quota = ADVICE["TEAM_QUOTA"]
+    return replace(quota, next=quota.next_of(team))
 
 
 # ---- Words that both tell ----------------------------------------------------------------------------------
 
 
-def often(ends: int) -> str:
-    """How often a driver has ended."""
+def describe_ends(ends: int) -> str:
+    """Describe how often a driver has ended."""
     return f"its driver has ended {({1: 'once', 2: 'twice'}).get(ends, f'{ends} times')}"

@@ -1,8 +1,8 @@
-"""The judge of a driver's health: the limits, what each reason means, and the rules. Pure.
+"""The judge of a driver's health: its limits, the meaning of each reason, and the rules. Pure.
 
-The scheduler and the health monitor both ask it, each with its own evidence and limits. The scheduler hears
-heartbeats and sees processes, and says which phase is shown. The monitor hears heartbeats and asks Spark
-drivers, and says who is woken up.
+The scheduler and the health monitor both call it, each with its own evidence and limits. The scheduler hears
+heartbeats and sees processes, and decides the phase. The monitor hears heartbeats and probes Spark drivers,
+and decides about alerts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from daggers.v1 import telemetry_pb2
 
-from daggerspec import limits as told
+from daggerspec import limits as spec_limits
 from daggerspec.defaults import TRIGGER
 from fleet.fold.dagger import Dagger
 from fleet.fold.phases import RUNNING, STARTING
@@ -24,7 +24,7 @@ Heartbeat = telemetry_pb2.Heartbeat
 
 
 class Reason(StrEnum):
-    """Why a dagger is DEGRADED. A sink that is retried adds its error's own reasons."""
+    """Reason of DEGRADED. A sink that is retried adds its error's own reasons."""
 
     START_TIMEOUT = "START_TIMEOUT"
     NO_HEARTBEAT = "NO_HEARTBEAT"
@@ -56,8 +56,8 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.QUARANTINE_FLOOD: "more of a batch is quarantined than is kept",
     Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
 }
-"""What each reason means."""
-TOLD_BY_DRIVER: Final = (
+"""Meaning of each reason."""
+DRIVER_REASONS: Final = (
     Reason.REFERENCE_STALE,
     Reason.LATE_ROWS,
     Reason.NO_OUTPUT,
@@ -66,37 +66,37 @@ TOLD_BY_DRIVER: Final = (
     Reason.FRESHNESS_MISSED,
     Reason.QUARANTINE_FLOOD,
 )
-"""The reasons that a driver tells itself, as the codes of its warnings: it has the numbers."""
+"""Reasons that a driver reports itself, as the codes of its warnings: it has the numbers."""
 _TRIGGERS: Final = 3
 _BATCHES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What is still healthy."""
+    """Limits of what is healthy."""
 
     start: timedelta = timedelta(minutes=2)
-    """A driver that never ran may be silent for so long after its launch, or busy with its first batch."""
+    """Time after its launch for which a driver that never ran may be silent, or busy with its first batch."""
     silence: timedelta = timedelta(seconds=30)
     """Without a heartbeat for this long a driver is silent."""
     progress: timedelta = timedelta(minutes=2)
     """Longest time without a committed batch or an empty poll; at least three triggers and the margin."""
     margin: timedelta = timedelta(0)
-    """What a heartbeat may take beside those triggers."""
+    """Time that a heartbeat may take beside those triggers."""
     quarantine_share: float = 0.01
     """Share of the records read that may be set aside, and of the rows written that sinks may refuse."""
     quarantine_records: int = 20
     """Fewer records, or rows, than this are never too many."""
-    share_time: timedelta = timedelta(seconds=told.SHARE_S)
-    """For how long records, or rows, are counted before a share of them says anything."""
-    late_share: float = told.LATE_SHARE
+    share_time: timedelta = timedelta(seconds=spec_limits.SHARE_S)
+    """Time over which records, or rows, are counted before a share of them says anything."""
+    late_share: float = spec_limits.LATE_SHARE
     """Share of the rows read that may be late; drivers tell of no smaller one."""
-    overdue: timedelta = timedelta(seconds=told.OVERDUE_S)
-    """How much longer than it may take a window may stay open; drivers tell of no shorter time."""
+    overdue: timedelta = timedelta(seconds=spec_limits.OVERDUE_S)
+    """Time beyond its due end for which a window may stay open; drivers report no shorter one."""
     restarts: int = 3
-    """Ends of a driver that are a restart loop …"""
+    """Number of ends of a driver that is a restart loop within `restarts_within`."""
     restarts_within: timedelta = timedelta(hours=1)
-    """… when there are so many in this time."""
+    """Time within which `restarts` ends are a restart loop."""
     input_gap: timedelta = timedelta(minutes=15)
     """Records that came for this long may fail to come for this long; see `trends.Flow`."""
     lag_share: float = 0.05
@@ -104,36 +104,38 @@ class Limits:
     lag_records: int = 1_000
     """A lag that grew by less than this is never too much."""
     lag_window: timedelta = timedelta(minutes=10)
-    """Over how long the lag has to grow."""
+    """Time over which the lag has to grow."""
     kafka: timedelta = timedelta(seconds=30)
-    """How long the platform's Kafka may take no record."""
+    """Time for which the platform's Kafka may take no record."""
 
 
 # Nothing is shown as RUNNING ten seconds and three triggers after its last progress; two are for the showing.
 SHOWN: Final = Limits(progress=timedelta(0), margin=timedelta(seconds=8))
-"""The limits of what is shown as RUNNING."""
+"""Limits of RUNNING."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What one observer knows of the newest launch at one instant."""
+    """Evidence of one observer about the newest launch, at one instant."""
 
     heartbeat: Heartbeat | None
     """Its last heartbeat."""
     age: timedelta
-    """How old that is, by the observer's clock; 0 without one."""
+    """Age of that, by the observer's clock; 0 without one."""
     quiet: timedelta | None
-    """How long no heartbeat came although it would have been heard; None while none could be."""
+    """Time for which no heartbeat came although it would have been heard; None while none could be."""
 
     @property
     def progress_age(self) -> timedelta | None:
-        """How long ago it last committed a batch or found its source empty; None when it has not said."""
-        told = progress_age(self.heartbeat) if self.heartbeat else None
-        return None if told is None else told + self.age
+        """Time since it last committed a batch or found its source empty; None when it has reported
+        neither.
+        """
+        at_heartbeat = progress_age(self.heartbeat) if self.heartbeat else None
+        return None if at_heartbeat is None else at_heartbeat + self.age
 
     @property
     def batch_age(self) -> timedelta | None:
-        """How long a batch has been running; None when none was."""
+        """Time for which a batch has been running; None when none was."""
         if self.heartbeat is None or not self.heartbeat.running_batch_age_ms:
             return None
         return timedelta(milliseconds=self.heartbeat.running_batch_age_ms) + self.age
@@ -143,17 +145,17 @@ class Evidence:
 
 
 def silent(evidence: Evidence, limits: Limits) -> bool:
-    """Whether its heartbeat is missing for too long."""
+    """Tell whether its heartbeat is missing for too long."""
     return evidence.quiet is not None and evidence.quiet >= limits.silence
 
 
 def stalled(dagger: Dagger, age: timedelta, limits: Limits) -> bool:
-    """Whether progress of this age is too old."""
+    """Tell whether progress of this age is too old."""
     return age >= patience(dagger, limits)
 
 
 def stuck(dagger: Dagger, evidence: Evidence, limits: Limits) -> bool:
-    """Whether one batch takes too long, beside the last one."""
+    """Tell whether one batch takes too long, beside the last one."""
     if evidence.heartbeat is None or evidence.batch_age is None:
         return False
     last = timedelta(milliseconds=evidence.heartbeat.batch_duration_ms)
@@ -161,7 +163,9 @@ def stuck(dagger: Dagger, evidence: Evidence, limits: Limits) -> bool:
 
 
 def progress_age(heartbeat: Heartbeat) -> timedelta | None:
-    """How old its last progress was when the driver sent this, by its own clock; None when there was none."""
+    """Return the age of its last progress when the driver sent this, by its own clock; None without
+    progress.
+    """
     if not heartbeat.HasField("last_progress"):
         return None
     age_ms = heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds()
@@ -169,7 +173,7 @@ def progress_age(heartbeat: Heartbeat) -> timedelta | None:
 
 
 def driver_warnings(heartbeat: Heartbeat) -> dict[str, str]:
-    """The driver's warnings by their code: the text behind it. Of one code the first counts."""
+    """Return the texts of the driver's warnings by their codes. Of one code the first counts."""
     texts: dict[str, str] = {}
     for warning in heartbeat.warnings:
         code, _, text = warning.partition(" ")
@@ -178,29 +182,29 @@ def driver_warnings(heartbeat: Heartbeat) -> dict[str, str]:
 
 
 def findings(heartbeat: Heartbeat) -> frozenset[str]:
-    """The codes among its warnings that the check of its query has: they have a colon behind them."""
+    """Return the codes of its warnings that are findings of the query's validation: a colon follows them."""
     codes = (warning.partition(" ")[0] for warning in heartbeat.warnings)
     return frozenset(code.removesuffix(":") for code in codes if code.endswith(":"))
 
 
 def share_kept_back(kept_back: int, went_on: int) -> float:
-    """Of all."""
+    """Return the share that was set aside or refused."""
     return kept_back / max(kept_back + went_on, 1)
 
 
 def too_many(kept_back: int, went_on: int, limits: Limits) -> bool:
-    """Whether too many records or rows, and too large a share of them, were kept back."""
+    """Tell whether too many records or rows, and too large a share of them, were set aside or refused."""
     share = share_kept_back(kept_back, went_on)
     return kept_back >= limits.quarantine_records and share > limits.quarantine_share
 
 
 def patience(dagger: Dagger, limits: Limits) -> timedelta:
-    """How old the last progress may be."""
+    """Return the age that the last progress may have."""
     return max(limits.progress, triggers(dagger) + limits.margin)
 
 
 def triggers(dagger: Dagger) -> timedelta:
-    """Three of its triggers: in so long a batch is committed, or the source found empty."""
+    """Return three of its triggers: within that a batch is committed, or the source found empty."""
     trigger = dagger.spec.trigger.ToTimedelta() if dagger.spec.HasField("trigger") else TRIGGER
     return _TRIGGERS * trigger
 
@@ -211,7 +215,7 @@ def triggers(dagger: Dagger) -> timedelta:
 def degradation_reasons(
     dagger: Dagger, evidence: Evidence, *, phase_age: timedelta, remote: bool, limits: Limits
 ) -> list[str]:
-    """Why a driver that lives is DEGRADED, in a fixed order; empty when nothing says that it should be.
+    """Return why a driver that lives is DEGRADED, in a fixed order; empty when it is healthy.
 
     `phase_age`: since when the dagger is in its phase. `remote`: only its heartbeats can be observed.
     """
@@ -234,7 +238,7 @@ def degradation_reasons(
     warned = driver_warnings(heartbeat)
     if reasons and heartbeat.overload:  # alone it is no reason: it gets on
         reasons.insert(0, Reason.HOST_OVERLOADED)
-    reasons += [reason for reason in TOLD_BY_DRIVER if reason in warned]
+    reasons += [reason for reason in DRIVER_REASONS if reason in warned]
     if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
         busy = evidence.batch_age is not None
         return [Reason.NO_PROGRESS] if phase_age >= limits.start and not busy else []

@@ -1,6 +1,6 @@
-"""Rules about a while: how a driver's ends, its input and its lag go on. Pure.
+"""Rules about a span of time: ends, input and lag of a driver. Pure.
 
-The numbers that a driver tells say how it is at one instant; what is wrong only in the long run shows here.
+The numbers of a heartbeat are of one instant; what is wrong only in the long run shows here.
 """
 
 from __future__ import annotations
@@ -19,43 +19,45 @@ _THIRDS: Final = 3
 
 
 def ends_lately(ends: Sequence[datetime], since: datetime, limits: Limits, now: datetime) -> list[datetime]:
-    """The ends of a driver that count: not those before `since`, when a person last asked for something."""
+    """Return the ends of a driver that count: those after `since`, when a person last made a request about
+    it.
+    """
     return [end for end in ends if end > max(since, now - limits.restarts_within)]
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """How records have come of late. A pause of up to three times the longest before is part of it."""
+    """Flow of records of late. A pause of up to three times the longest before is part of it."""
 
     begun: datetime
-    """When the first of them came."""
+    """Time when the first of them came."""
     last: datetime
-    """When the newest came."""
+    """Time when the newest came."""
     longest: timedelta = timedelta(0)
-    """The longest time without any between the two."""
+    """Longest time without any between the two."""
 
     def patience(self, limits: Limits) -> timedelta:
-        """How long none may come."""
+        """Return the time for which none may come."""
         return max(limits.input_gap, _PAUSES * self.longest)
 
     def steady(self, limits: Limits) -> bool:
-        """Whether they came for long enough to be missed."""
+        """Tell whether they came for long enough to be missed."""
         return self.last - self.begun >= limits.input_gap
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Since when no record came, after those of a flow."""
+    """Time without a record, after those of a flow."""
 
     flow: Flow
     since: datetime
     lasted: timedelta
     limit: timedelta
-    """How long it may last."""
+    """Time that it may last."""
 
     @property
     def over_limit(self) -> bool:
-        """Whether it lasts too long, if records are to be missed at all."""
+        """True when it lasts too long, if records are to be missed at all."""
         return self.lasted >= self.limit
 
     def __str__(self) -> str:
@@ -67,7 +69,7 @@ class Pause:
 
 
 def flows(flow: Flow | None, now: datetime, limits: Limits) -> Flow:
-    """The flow after records came. After too long a pause it begins anew."""
+    """Return the flow after records came. After too long a pause it begins anew."""
     if flow is None or now - flow.last >= flow.patience(limits):
         return Flow(now, now)
     return Flow(flow.begun, now, max(flow.longest, now - flow.last))
@@ -75,7 +77,7 @@ def flows(flow: Flow | None, now: datetime, limits: Limits) -> Flow:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What one launch had still to read, at one instant."""
+    """Records that one launch had still to read, at one instant."""
 
     time: datetime
     lag: int
@@ -86,21 +88,21 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """By how much a lag grew."""
+    """Growth of a lag."""
 
     first: Backlog
     last: Backlog
     grows: bool
-    """Whether the least lag of each third of the time is above that of the third before, as in no wave."""
+    """True when the least lag of each third of the time is above that of the third before, as in no wave."""
 
     @property
     def records(self) -> int:
-        """How much greater the lag became; negative when it shrank."""
+        """Records by which the lag became greater; negative when it shrank."""
         return self.last.lag - self.first.lag
 
     @property
     def share_left(self) -> float:
-        """Of the records that came, those that were left unread."""
+        """Share of the records that came which were left unread."""
         came = self.records + self.last.read - self.first.read
         return self.records / came if self.records > 0 else 0.0
 
@@ -111,12 +113,12 @@ class Growth:
         )
 
     def too_much(self, limits: Limits) -> bool:
-        """Whether it falls behind for good: the slope counts, not the lag."""
+        """Tell whether it falls behind for good: the slope counts, not the lag."""
         return self.grows and self.records >= limits.lag_records and self.share_left > limits.lag_share
 
 
 def growth(backlogs: Sequence[Backlog], limits: Limits) -> Growth | None:
-    """How the lag grew over the window; None while not all of it was observed."""
+    """Return the growth of the lag over the window; None while not all of it was observed."""
     if not backlogs or backlogs[-1].time - backlogs[0].time < limits.lag_window:
         return None
     begin = backlogs[-1].time - limits.lag_window

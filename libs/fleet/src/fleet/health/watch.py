@@ -1,8 +1,9 @@
-"""What is observed of one dagger's newest launch: heartbeats and answers of its Spark driver. Pure.
+"""State that an observer keeps of one dagger's newest launch: heartbeats and answers of its Spark driver.
+Pure.
 
 The health monitor and the gateway keep it. Every instant here is of the observer's clock: a driver's clock is
-used only for differences of its own times. What was said before the observer began came when Kafka says, but
-never later than now.
+used only for differences of its own times. Heartbeats from before the observer began have Kafka's time, but
+never a later one than now.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from fleet.health.trends import Backlog, Flow, Growth, Pause, flows, growth
 Heartbeat = telemetry_pb2.Heartbeat
 
 WINDOW: Final = timedelta(seconds=RECENT_S)
-"""Over how long the quarantine rate is taken."""
+"""Time over which the quarantine rate is taken."""
 RECALL: Final = WINDOW + timedelta(seconds=30)
-"""How far back an observer that begins hears: a whole window, and a heartbeat at or before its begin."""
+"""Time before its begin from which an observer reads: a whole window, and a heartbeat at or before its begin.
+"""
 _LIMITS: Final = Limits()
 # Newer heartbeats overtake a late one by less than this; beyond it, the driver's clock was set back.
 _LATE: Final = timedelta(minutes=1)
@@ -59,10 +61,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    """What the counters of a launch counted in the last minutes."""
+    """Differences of a launch's counters over the last minutes."""
 
     span: timedelta = timedelta(0)
-    """How long that was."""
+    """Time between the first and the last sample."""
     rows_in: int = 0
     rows_out: int = 0
     """Of all sinks together."""
@@ -75,50 +77,54 @@ class Recent:
     refused: Counter[str] = field(default_factory=Counter)
     """The rows among them."""
     kept_back_since: datetime | None = None
-    """When the last sample was taken before anything of that was; None when nothing was."""
+    """Time of the last sample before any of these was set aside; None when none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What was observed of the newest launch of a dagger."""
+    """Observed state of the newest launch of a dagger."""
 
     since: datetime
-    """Since when the dagger could be observed: the observer's start, or its own creation."""
+    """Begin of the observation: the observer's start, or the dagger's creation."""
     launched: datetime
-    """Since when this launch could be heard."""
+    """Time since when this launch could be heard."""
     generation: int = 0
     """The launch that is watched; 0 before the first."""
     heartbeat: Heartbeat | None = None
     """Its newest heartbeat."""
-    heard: datetime | None = None
-    """When that came."""
+    heard_at: datetime | None = None
+    """Time when that came; None before the first."""
     progressed: datetime | None = None
-    """When the dagger last committed a batch or found its source empty, in this launch or an earlier one."""
-    told: datetime | None = None
-    """When that was last told."""
+    """Time when the dagger last committed a batch or found its source empty, in this launch or an earlier
+    one.
+    """
+    reported_at: datetime | None = None
+    """Time of the heartbeat that last reported progress."""
     samples: tuple[Sample, ...] = ()
     """Counters of this launch, oldest first: one at or before the window's begin, then those inside."""
     backlogs: tuple[Backlog, ...] = ()
-    """What this launch had still to read, as long ago as a lag's growth is judged by; oldest first."""
+    """Records that this launch had still to read, over the time by which a lag's growth is judged; oldest
+    first.
+    """
     growth: Growth | None = None
-    """How that grew; None while too little of it was observed."""
+    """Growth of that lag; None while too little of it was observed."""
     flow: Flow | None = None
-    """How records came, to this launch and to earlier ones; None while none was seen to come."""
+    """Flow of records to this launch and to earlier ones; None before the first."""
     warned: Mapping[str, datetime] = field(default_factory=dict)
     """Codes of the warnings in its newest heartbeat, and since when each has been in every one."""
     retrying: Mapping[str, datetime] = field(default_factory=dict)
     """Reasons why sinks are retried in its newest heartbeat, and since when each has been in every one."""
     answers: bool | None = None
-    """Whether its Spark driver answered when last asked; None when not asked since the last heartbeat."""
+    """True when its Spark driver answered the last probe; None when not probed since the last heartbeat."""
 
     @property
     def ui_url(self) -> str:
-        """Its Spark UI by its own word; empty when it has not said."""
+        """URL of its Spark UI by its heartbeat; empty when it has reported none."""
         return self.heartbeat.ui_url if self.heartbeat else ""
 
 
 def launch(watch: Watch, generation: int, now: datetime) -> Watch:
-    """The watch of a launch that is newer than the one watched; the same watch otherwise.
+    """Return the watch of a launch that is newer than the one watched; the same watch otherwise.
 
     Its counters are known without a heartbeat: they begin at zero.
     """
@@ -129,14 +135,14 @@ def launch(watch: Watch, generation: int, now: datetime) -> Watch:
         launched=now,
         generation=generation,
         progressed=watch.progressed,
-        told=watch.told,
+        reported_at=watch.reported_at,
         samples=(Sample(now),),
         flow=watch.flow,
     )
 
 
 def begin(since: datetime, generation: int = 0, *, launched: datetime | None = None) -> Watch:
-    """The watch of a dagger from `since` on; how far a launch that runs already has counted is not known.
+    """Begin the watch of a dagger from `since` on; the counters of a launch that runs already are not known.
 
     `launched`: since when that launch could be heard, where it is later.
     """
@@ -144,15 +150,15 @@ def begin(since: datetime, generation: int = 0, *, launched: datetime | None = N
 
 
 def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LIMITS) -> Watch:
-    """The watch after a heartbeat. One of an older launch, or one that came late, changes nothing."""
+    """Return the watch after a heartbeat. One of an older launch, or one that came late, changes nothing."""
     if heartbeat.generation < watch.generation:
         return watch
     watch = launch(watch, heartbeat.generation, now)
-    if watch.heartbeat is not None and timedelta() <= _told_at(watch.heartbeat) - _told_at(heartbeat) < _LATE:
+    if watch.heartbeat is not None and timedelta() <= _sent_at(watch.heartbeat) - _sent_at(heartbeat) < _LATE:
         return watch
-    progressed, told = watch.progressed, watch.told
+    progressed, reported_at = watch.progressed, watch.reported_at
     if (age := progress_age(heartbeat)) is not None:
-        progressed, told = now - age, now
+        progressed, reported_at = now - age, now
     sample = Sample(
         now,
         heartbeat.rows_in,
@@ -171,9 +177,9 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
     return replace(
         watch,
         heartbeat=heartbeat,
-        heard=now,
+        heard_at=now,
         progressed=progressed,
-        told=told,
+        reported_at=reported_at,
         samples=_within(WINDOW, (*watch.samples, sample)),
         backlogs=backlogs,
         growth=growth(backlogs, limits),
@@ -184,19 +190,19 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
     )
 
 
-def pause(watch: Watch, *, asked: datetime, now: datetime, limits: Limits) -> Pause | None:
-    """Since when no record has come; None where none can be missed. `asked`: when a person last did: a new
-    revision may read something else.
+def pause(watch: Watch, *, requested_at: datetime, now: datetime, limits: Limits) -> Pause | None:
+    """Return the pause since the last record; None where none can be missed. requested: time of a person's
+    newest request, for a new revision may read something else.
     """
     flow = watch.flow
-    if flow is None or flow.last <= asked or (watch.backlogs and watch.backlogs[-1].lag):
+    if flow is None or flow.last <= requested_at or (watch.backlogs and watch.backlogs[-1].lag):
         return None
     since = max(flow.last, watch.launched)
     return Pause(flow, since, now - since, flow.patience(limits))
 
 
 def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
-    """What its counters counted in this window at most; nothing of less than two samples."""
+    """Return the differences of its counters over this window at most; zeros of less than two samples."""
     if len(watch.samples) < 2:
         return Recent()
     samples = _within(window, watch.samples)
@@ -217,33 +223,36 @@ def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
     )
 
 
-def _told_at(heartbeat: Heartbeat) -> timedelta:
-    """Since the epoch, by the driver's clock."""
+def _sent_at(heartbeat: Heartbeat) -> timedelta:
+    """Return the time since the epoch at which a heartbeat was sent, by the driver's clock."""
     return timedelta(microseconds=heartbeat.time.ToMicroseconds())
 
 
 def probe(watch: Watch, *, answers: bool) -> Watch:
-    """The watch after its Spark driver was asked whether it lives."""
+    """Return the watch after a probe of its Spark driver."""
     return replace(watch, answers=answers)
 
 
 def evidence_of(watch: Watch, now: datetime, hearing: datetime | None) -> Evidence:
-    """What is known at `now`, of heartbeats. `hearing`: as `Hearing.begin` says; deaf, no silence counts."""
-    age = now - watch.heard if watch.heard else timedelta(0)
-    quiet = None if hearing is None else now - max(watch.heard or watch.launched, hearing)
+    """Return what heartbeats tell at `now`. hearing: as `Hearing.begin` returns it; None: no silence
+    counts.
+    """
+    age = now - watch.heard_at if watch.heard_at else timedelta(0)
+    quiet = None if hearing is None else now - max(watch.heard_at or watch.launched, hearing)
     return Evidence(heartbeat=watch.heartbeat, age=age, quiet=quiet)
 
 
-def _within(window: timedelta, taken: tuple[T, ...]) -> tuple[T, ...]:
-    """What was taken in the window that ends with the last, and the newest before it."""
-    begin = taken[-1].time - window
-    kept = next((number for number, sample in enumerate(taken) if sample.time > begin), len(taken) - 1)
-    return taken[max(kept - 1, 0) :]
+def _within(window: timedelta, samples: tuple[T, ...]) -> tuple[T, ...]:
+    """Return the samples in the window that ends with the last, and the newest before it."""
+    begin = samples[-1].time - window
+    index = next((number for number, sample in enumerate(samples) if sample.time > begin), len(samples) - 1)
+    return samples[max(index - 1, 0) :]
 
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
-    """Whether the observer hears the heartbeats topic at all: silence is judged only while it does.
+    """State of the observer's own reception of heartbeats: silence of drivers is judged only while it hears
+    any.
 
     The leader's own beat is in that topic, so somebody is always to be heard.
     """
@@ -251,19 +260,19 @@ class Hearing:
     gap: timedelta
     """Hearing nothing at all for this long is deafness."""
     since: datetime | None = None
-    """Since when it has heard without a gap; None before the first record."""
+    """Begin of reception without a gap; None before the first record."""
     last: datetime | None = None
-    """When it last heard anything."""
+    """Time of the newest record."""
 
     def hears(self, now: datetime) -> Hearing:
-        """A record of the topic came."""
+        """Return the state after a record of the topic came."""
         whole = self.last is not None and now - self.last < self.gap
         return Hearing(self.gap, self.since if whole else now, now)
 
     def recalls(self, came: datetime) -> Hearing:
-        """A record of the topic came earlier; those who wrote when need not have one clock."""
+        """Return the state after a record came earlier; writers need not have one clock."""
         return self.hears(max(came, self.last or came))
 
     def begin(self, now: datetime) -> datetime | None:
-        """Since when silence means something; None while deaf."""
+        """Return since when silence means something; None while deaf."""
         return self.since if self.last is not None and now - self.last < self.gap else None

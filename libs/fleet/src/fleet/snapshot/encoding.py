@@ -18,59 +18,59 @@ from daggerspec.protobuf import timestamp
 from fleet.fold.answers import Answer, Code, Refusal
 from fleet.fold.catalogue import Entry
 from fleet.fold.dagger import Dagger, Revision
-from fleet.fold.fleet import Fleet, Leader, Unreadable
+from fleet.fold.fleet import Fleet, Leader, UnreadableRecord
 from fleet.fold.hosts import Endpoint, Loss, Standing
 from fleet.fold.replay import Outage, Replay
 from fleet.fold.shadow import Shadow
 
 Entries: TypeAlias = dict[str, bytes]
-"""The parts of a state by their keys."""
+"""Encoded parts of a state by their keys."""
 
 
 def texts(entries: list[tuple[int, str]]) -> state_pb2.Texts:
-    """A block of texts, each with its sequence."""
+    """Build a block of texts, each with its sequence."""
     return state_pb2.Texts(
         sequences=[sequence for sequence, _ in entries], texts=[text for _, text in entries]
     )
 
 
 def read_texts(data: bytes) -> list[tuple[int, str]]:
-    """What `texts` made. Raises: DecodeError, ValueError."""
+    """Return the texts of a block, each with its sequence. Raises: DecodeError, ValueError."""
     block = state_pb2.Texts.FromString(data)
     return list(zip(block.sequences, block.texts, strict=True))
 
 
 def block_key(kind: str, start: int) -> str:
-    """The key of the block that begins at this sequence; keys are in the order of the log."""
+    """Return the key of the block that begins at this sequence; keys are in the order of the log."""
     return f"{kind}/{start:020d}"
 
 
 def to_bytes(message: Message) -> bytes:
-    """The same bytes for equal messages."""
+    """Encode a message, deterministically: equal messages give equal bytes."""
     return message.SerializeToString(deterministic=True)
 
 
 def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
-    """Every field of it, by name."""
-    known = {name: value for name in _FIELDS if (value := getattr(dagger, name)) is not None}
-    known |= {name: timestamp(known[name]) for name in _TIMES & known.keys()}
-    known["references"] = [
+    """Return the state of a dagger, field by field."""
+    values = {name: value for name in _FIELDS if (value := getattr(dagger, name)) is not None}
+    values |= {name: timestamp(values[name]) for name in _TIMES & values.keys()}
+    values["references"] = [
         state_pb2.ReferenceVersion(table=table, version=version) for table, version in dagger.references
     ]
     if dagger.replay is not None:
-        known["replay"] = state_pb2.ReplayState(
+        values["replay"] = state_pb2.ReplayState(
             **{name: value for name in _REPLAY if (value := getattr(dagger.replay, name)) is not None}
         )
     if dagger.shadow is not None:
-        known["shadow"] = state_pb2.ShadowState(
+        values["shadow"] = state_pb2.ShadowState(
             **{name: value for name in _SHADOW if (value := getattr(dagger.shadow, name)) is not None}
         )
-    known["outages"] = [
+    values["outages"] = [
         state_pb2.OutageState(**{name: getattr(outage, name) for name in _OUTAGE})
         for outage in dagger.outages
     ]
-    known["revisions"] = [state_pb2.RevisionState(**revision._asdict()) for revision in dagger.revisions]
-    return state_pb2.DaggerState(**known)
+    values["revisions"] = [state_pb2.RevisionState(**revision._asdict()) for revision in dagger.revisions]
+    return state_pb2.DaggerState(**values)
 
 
 def _read_dagger(fleet: Fleet, data: bytes) -> None:
@@ -145,8 +145,8 @@ _OPTIONAL: Final = frozenset(
 def entry_state(
     value: str, entry: Entry[Any], joined: Mapping[str, datetime], writers: Sequence[int] = ()
 ) -> state_pb2.EntryState:
-    """A registered thing, which is a `value` of the message; `joined` as the catalogue has it of a stream,
-    `writers` of a destination.
+    """Return the state of a registered object, as `value` of the message. joined: of a stream, when each
+    topic joined it. writers: of a destination, as in Catalogue.
     """
     state = state_pb2.EntryState(version=entry.version, sequence=entry.sequence, since=entry.since)
     getattr(state, value).CopyFrom(entry.value)
@@ -175,7 +175,7 @@ def _read_entry(fleet: Fleet, data: bytes) -> None:
 
 
 def schemas(fleet: Fleet) -> Entries:
-    """An entry for each registration that some message is of."""
+    """Return an entry for each registration that some message is of."""
     blocks: dict[int, state_pb2.SchemaState] = {}
     for name, entry in sorted(fleet.messages.items()):
         sequence = entry.sequence
@@ -191,8 +191,8 @@ def _read_schema(fleet: Fleet, data: bytes) -> None:
         fleet.catalogue.messages[message.name] = Entry(state.schema, message.version, state.sequence)
 
 
-def removed(fleet: Fleet) -> Entries:
-    """An entry for all names that are free again; none while there are none."""
+def encode_removed(fleet: Fleet) -> Entries:
+    """Return an entry for all names that are free again; none while there are none."""
     state = state_pb2.RemovedNames()
     for kind, names in sorted(fleet.catalogue.removed.items()):
         for name, version in sorted(names.items()):
@@ -208,10 +208,10 @@ def _read_removed(fleet: Fleet, data: bytes) -> None:
 
 
 def claims(fleet: Fleet) -> state_pb2.Claims:
-    """Who leads and led."""
+    """Return the claims of the leader and of its predecessors that the fold remembers."""
     claims = state_pb2.Claims()
-    for epoch, held in sorted(fleet.claims.items()):
-        claims.claims.add(epoch=epoch, scheduler_id=held.scheduler_id, host=held.host)
+    for epoch, leader in sorted(fleet.claims.items()):
+        claims.claims.add(epoch=epoch, scheduler_id=leader.scheduler_id, host=leader.host)
     return claims
 
 
@@ -221,13 +221,13 @@ def _read_claims(fleet: Fleet, data: bytes) -> None:
 
 
 def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
-    """Where hosts are read, and what each is."""
+    """Return endpoints and standing of each host."""
     state = state_pb2.HostEndpoints()
     for host in sorted({*fleet.hosts, *fleet.standings}):
-        held = state.hosts.add(host=host)
-        _add_standing(held, fleet.standing(host))
+        encoded = state.hosts.add(host=host)
+        _add_standing(encoded, fleet.standing(host))
         for endpoint in fleet.hosts.get(host, ()):
-            held.endpoints.add(
+            encoded.endpoints.add(
                 scheduler_id=endpoint.scheduler_id,
                 address=endpoint.address,
                 tls=endpoint.tls,
@@ -270,7 +270,7 @@ def _loss(host: state_pb2.HostState) -> Loss:
 
 
 def answer_state(id_: str, answer: Answer) -> state_pb2.AnswerState:
-    """What a request was answered."""
+    """Return the state of the answer to a request."""
     state = state_pb2.AnswerState(
         id=id_, sequence=answer.sequence, digest=answer.digest, version=answer.version
     )
@@ -288,8 +288,8 @@ def _read_answers(fleet: Fleet, data: bytes) -> None:
     for answer in state_pb2.Answers.FromString(data).answers:
         refusal = None
         if answer.HasField("refusal"):
-            held = answer.refusal
-            refusal = Refusal(Code(held.code), held.reason, held.detail, dict(held.metadata))
+            state = answer.refusal
+            refusal = Refusal(Code(state.code), state.reason, state.detail, dict(state.metadata))
         fleet.answers[answer.id] = Answer(answer.sequence, answer.digest, answer.version, refusal)
 
 
@@ -297,8 +297,8 @@ def _read_facts(fleet: Fleet, data: bytes) -> None:
     fleet.facts.update((id_, sequence) for sequence, id_ in read_texts(data))
 
 
-def unreadable_state(record: Unreadable) -> state_pb2.UnreadableRecord:
-    """A record that could not be read."""
+def unreadable_state(record: UnreadableRecord) -> state_pb2.UnreadableRecord:
+    """Return the state of a record that could not be read."""
     return state_pb2.UnreadableRecord(
         sequence=record.sequence, subject=record.subject, type=record.type, digest=record.digest
     )
@@ -306,7 +306,7 @@ def unreadable_state(record: Unreadable) -> state_pb2.UnreadableRecord:
 
 def _read_unreadable(fleet: Fleet, data: bytes) -> None:
     for record in state_pb2.UnreadableRecords.FromString(data).records:
-        fleet.unreadable.append(Unreadable(record.sequence, record.subject, record.type, record.digest))
+        fleet.unreadable.append(UnreadableRecord(record.sequence, record.subject, record.type, record.digest))
 
 
 READERS: Final[Mapping[str, Callable[[Fleet, bytes], None]]] = {

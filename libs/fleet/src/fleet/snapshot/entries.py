@@ -1,9 +1,10 @@
-"""A fleet as entries, and a fleet from them: what a start folds on from, wherever it is kept. Pure.
+"""A fleet as entries, and a fleet from them: the state that a start folds on from, wherever it is stored.
+Pure.
 
 An entry is a part of the state under a key: KIND/NAME, or KIND/SEQUENCE for a block of what is remembered in
 the order of the log. The entries are a function of the log: the same records give the same keys and bytes,
-whether all are made at once or only those that changed. They are for the code that wrote them: whoever keeps
-entries keeps beside them what they were made with, and reads no others.
+whether all are made at once or only those that changed. They are for the code that wrote them: whoever stores
+entries stores the code's digest beside them, and reads no others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from google.protobuf.message import DecodeError, Message
 from eventlog import LogPosition, Record
 from fleet.fold import tenancy
 from fleet.fold.catalogue import REGISTRATIONS, REMOVALS, Entry
-from fleet.fold.fleet import Applied, Fleet, is_of_dagger
+from fleet.fold.fleet import ApplyResult, Fleet, is_of_dagger
 from fleet.fold.horizon import STANDARD, Horizon
 from fleet.snapshot import encoding
 
@@ -36,7 +37,7 @@ _CATALOGUE: Final = {
 }
 _TENANCY: Final = {"teams": "team", "accounts": "account", "grants": "grant"}
 _SINKS: Final = {"secrets": "secret", "sinks": "sink"}
-"""What changes seldom, and is written whole when it does."""
+"""Kinds that change seldom, and are written whole when they do."""
 
 
 class Unusable(ValueError):  # noqa: N818 - reads as what is wrong
@@ -45,7 +46,7 @@ class Unusable(ValueError):  # noqa: N818 - reads as what is wrong
 
 @dataclass(slots=True)
 class ChangeSet:
-    """What changed behind the sequence `since`; a new one: everything."""
+    """Parts of the state that changed behind the sequence `since`; a new set: everything."""
 
     everything: bool = True
     since: int = -1
@@ -62,8 +63,8 @@ class ChangeSet:
     claims: bool = False
     hosts: bool = False
 
-    def add(self, record: Record, applied: Applied) -> None:
-        """What a record changed."""
+    def add(self, record: Record, applied: ApplyResult) -> None:
+        """Add what a record changed."""
         if not applied.changed:
             return
         kind = type(record.message)
@@ -79,7 +80,7 @@ class ChangeSet:
 
 
 _BY_NAME: Final = frozenset({"daggers", *_CATALOGUE})
-"""The parts of a change set that say what of them changed."""
+"""Parts of a change set that name which of them changed."""
 _OF_CATALOGUE: Final = frozenset({*REGISTRATIONS, *REMOVALS, *tenancy.CHANGES})
 _PARTS: Final[Mapping[type[Any], str]] = {
     **dict.fromkeys(tenancy.CHANGES, "tenancy"),
@@ -104,38 +105,38 @@ _PARTS: Final[Mapping[type[Any], str]] = {
     events_pb2.HostRegistered: "hosts",
     events_pb2.HostGone: "hosts",
 }
-"""What each event is a change of; any other is one of a dagger."""
+"""Part that each event changes; any other event changes a dagger."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """What to do to entries, so that they are those of a later state."""
+class EntryChanges:
+    """Changes that turn the entries of an earlier state into those of a later one."""
 
     everything: bool
-    """Whether nothing else stays."""
+    """True when no other entry stays."""
     gone: tuple[Range, ...]
-    """What to remove, before `entries` are put."""
+    """Ranges of keys to remove, before `entries` are put."""
     entries: encoding.Entries
-    """What to put."""
+    """Entries to put."""
 
 
-def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
-    """The entries of what changed, as the fleet has it now."""
+def encode_changes(fleet: Fleet, changes: ChangeSet) -> EntryChanges:
+    """Encode the parts in a change set, as the fleet has them now."""
     every, since = changes.everything, -1 if changes.everything else changes.since
     entries: encoding.Entries = {}
-    gone = list(forgotten(fleet, since, "answers", "facts"))
+    gone = list(forgotten_blocks(fleet, since, "answers", "facts"))
     for name in sorted(fleet.daggers if every else changes.daggers & fleet.daggers.keys()):
         entries[f"daggers/{name}"] = encoding.to_bytes(encoding.dagger_state(fleet.daggers[name]))
     for kind, value in _CATALOGUE.items():
-        held: Mapping[str, Entry[Any]] = fleet.catalogue.entries(value)
-        for name in sorted(held if every else getattr(changes, kind)):
+        values: Mapping[str, Entry[Any]] = fleet.catalogue.entries(value)
+        for name in sorted(values if every else getattr(changes, kind)):
             key = f"{kind}/{name}"
-            if name not in held:
+            if name not in values:
                 gone.append((key, f"{key} "))  # no name goes on with a space, or with what sorts before it
                 continue
             joined = fleet.joined.get(name, {}) if kind == "streams" else {}
             writers = fleet.catalogue.writers.get(name, ()) if kind == "destinations" else ()
-            entries[key] = encoding.to_bytes(encoding.entry_state(value, held[name], joined, writers))
+            entries[key] = encoding.to_bytes(encoding.entry_state(value, values[name], joined, writers))
     if every or changes.schemas:
         gone.append(("schemas/", "schemas0"))  # 0 comes behind /
         entries |= encoding.schemas(fleet)
@@ -143,14 +144,14 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
         if every or are_changed:
             gone += [(f"{kind}/", f"{kind}0") for kind in kinds]
             for kind, value in kinds.items():
-                held = fleet.catalogue.entries(value)
+                values = fleet.catalogue.entries(value)
                 entries |= {
-                    f"{kind}/{name}": encoding.to_bytes(encoding.entry_state(value, held[name], {}))
-                    for name in sorted(held)
+                    f"{kind}/{name}": encoding.to_bytes(encoding.entry_state(value, values[name], {}))
+                    for name in sorted(values)
                 }
     if every or changes.removed:
         gone.append(("removed/", "removed0"))
-        entries |= encoding.removed(fleet)
+        entries |= encoding.encode_removed(fleet)
     if every or changes.claims:
         entries["claims/"] = encoding.to_bytes(encoding.claims(fleet))
     if every or changes.hosts:
@@ -168,11 +169,11 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
     entries |= blocks(
         fleet, since, "unreadable", unreadable, lambda some: state_pb2.UnreadableRecords(records=some)
     )
-    return Changed(every, tuple(gone), entries)
+    return EntryChanges(every, tuple(gone), entries)
 
 
-def restored(position: LogPosition, entries: Mapping[str, bytes], horizon: Horizon = STANDARD) -> Fleet:
-    """The fleet that these entries are of, at the position they were made at. Raises: Unusable.
+def restore_fleet(position: LogPosition, entries: Mapping[str, bytes], horizon: Horizon = STANDARD) -> Fleet:
+    """Restore the fleet of these entries, at the position they were made at. Raises: Unusable.
 
     encoding.Entries of other kinds are left alone: whoever keeps more than a fleet has kinds of its own.
     """
@@ -202,7 +203,9 @@ def blocks(
     newest_first: Iterable[tuple[int, T]],
     message: Callable[[list[T]], Message],
 ) -> encoding.Entries:
-    """The entries of the blocks that changed behind the sequence `since`, of what has these sequences."""
+    """Return the blocks that changed behind the sequence `since`. newest_first: records with their
+    sequences.
+    """
     block_of = fleet.horizon.block_of
     first = block_of(since + 1)
     newest = list(takewhile(lambda record: record[0] >= first, newest_first))[::-1]
@@ -212,8 +215,8 @@ def blocks(
     }
 
 
-def forgotten(fleet: Fleet, since: int, *kinds: str) -> tuple[Range, ...]:
-    """The blocks that are behind the horizon now, and were not at `since`."""
+def forgotten_blocks(fleet: Fleet, since: int, *kinds: str) -> tuple[Range, ...]:
+    """Return the ranges of blocks that are behind the horizon now, and were not at `since`."""
     before = fleet.horizon.since(fleet.sequence)
     if before == fleet.horizon.since(since):
         return ()

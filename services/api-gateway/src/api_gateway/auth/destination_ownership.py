@@ -24,7 +24,7 @@ from daggerspec import sinks
 from daggerspec.destination import Destination
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
-from fleet.fold.ownership import FOREIGN, foreign, owned_by_other, read
+from fleet.fold.ownership import FOREIGN, build_foreign_refusal, owned_by_other, read
 
 _SPARE: Final = 100
 """Number of server names that may be remembered beyond the number of destinations."""
@@ -103,11 +103,11 @@ class Ownership:
         for server in sorted({*self._servers_of(place.kind), place.server}):
             owned = owned_by_other(self._fleet.catalogue, place.on(server), team)
             if owned is not None and await self._is_same(server, place.server):
-                return foreign(str(place), owned.value)
+                return build_foreign_refusal(str(place), owned.value)
         for other, other_place in self._unjudged_destinations.find_overlaps(place):
             is_older = other.name != name and (since is None or other.create_sequence < since)
             if other.spec.team != team and is_older and await self._is_same(other_place.server, place.server):
-                return foreign(
+                return build_foreign_refusal(
                     str(place), access_pb2.Destination(name=str(other_place), team=other.spec.team)
                 )
         return None

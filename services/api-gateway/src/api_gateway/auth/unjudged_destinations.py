@@ -14,7 +14,7 @@ from daggerspec import defaults, sinks
 from daggerspec.destination import Destination
 from daggerspec.kind import ValidationContext
 from fleet import Dagger, Fleet
-from fleet.fold.resolve import Registered
+from fleet.fold.resolve import FleetCatalogue
 
 _PlaceIndex: TypeAlias = dict[tuple[str, str, str], set[str]]
 
@@ -79,7 +79,7 @@ class UnjudgedDestinations:
 
     def _note(self, dagger: Dagger) -> None:
         spec = defaults.filled(dagger.name, dagger.spec)
-        resolved = sinks.all_resolved("", ValidationContext(dagger.name, spec, Registered(self._fleet)))
+        resolved = sinks.all_resolved("", ValidationContext(dagger.name, spec, FleetCatalogue(self._fleet)))
         places = tuple(place for sink, _ in resolved if (place := sinks.destination(sink)) is not None)
         self._written[dagger.name] = places
         for place in dict.fromkeys(places):

@@ -36,7 +36,7 @@ from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Context
 from chassis.logging import note
 from eventlog.follower import Follower
-from fleet import Applied, Dagger
+from fleet import ApplyResult, Dagger
 from fleet.fold.hosts import Endpoint
 
 _MAX_MESSAGE: Final = 4 * 1024 * 1024
@@ -81,7 +81,7 @@ class Hosts:
 
     def __init__(
         self,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fold: Fold,
         access: Callable[[], HostAccess],
         *,

@@ -28,7 +28,7 @@ from daggerspec.violation import Violation, unregistered
 from fleet import Fleet
 from fleet.fold import view
 from fleet.fold.answers import about
-from fleet.fold.resolve import Registered
+from fleet.fold.resolve import FleetCatalogue
 from protofiles import UploadedFile
 
 
@@ -75,7 +75,7 @@ class CatalogService(CatalogReads):
 
     def _secrets(self, path: str, cluster: spec_pb2.Cluster) -> Iterator[Violation]:
         """Yield what is wrong with a cluster's references to registered secrets."""
-        for violation in secrets.of_cluster(path, cluster, Registered(self._fleet).secret):
+        for violation in secrets.of_cluster(path, cluster, FleetCatalogue(self._fleet).secret):
             yield add_suggestion(violation, self._fleet)
 
     async def RegisterSchema(  # noqa: N802 - gRPC's name
@@ -160,7 +160,7 @@ class CatalogService(CatalogReads):
             stream=stream,
             version=version,
             sequence=sequence,
-            outdated_daggers=view.outdated(self._fleet, stream.name),
+            outdated_daggers=view.find_outdated_daggers(self._fleet, stream.name),
             findings=warnings(stream, topics),
             topics_unchecked=topics.unchecked,
         )
@@ -213,7 +213,7 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         yield Violation(f"{path}.message", "is required: what each record holds", "REQUIRED")
         return
     try:
-        message = Registered(fleet).message(stream.message)
+        message = FleetCatalogue(fleet).message(stream.message)
     except UnresolvedName as error:
         about_it = about("message", stream.message)
         yield add_suggestion(

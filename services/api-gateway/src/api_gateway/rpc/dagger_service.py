@@ -35,7 +35,7 @@ from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold import quotas, view
 
 
@@ -45,7 +45,7 @@ class DaggerParts:
 
     log: Log
     """The control topic."""
-    follower: Follower[Applied]
+    follower: Follower[ApplyResult]
     fold: Fold
     writer: RequestWriter
     reader: StateReader

@@ -15,7 +15,7 @@ from daggersql.described import columns
 from daggersql.templates import write_templates
 from fleet import Fleet
 from fleet.fold.answers import about
-from fleet.fold.resolve import Registered
+from fleet.fold.resolve import FleetCatalogue
 
 
 def describe_stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamResponse:
@@ -24,7 +24,7 @@ def describe_stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeSt
     Raises: ApiError where its schemas contradict each other.
     """
     try:
-        table = Table(of.name, Registered(fleet).message(of.message), of.time_field)
+        table = Table(of.name, FleetCatalogue(fleet).message(of.message), of.time_field)
     except UnresolvedName as error:
         metadata = {**about("stream", of.name), "message": of.message}
         code = grpc.StatusCode.FAILED_PRECONDITION

@@ -41,7 +41,7 @@ async def remove(writer: RequestWriter, fleet: Fleet, request: RemovalRequest, e
                 *request_fields.version("expected_version", request.expected_version),
             ]
         )
-        refusal = fleet.removable(event)
+        refusal = fleet.refuse_removal(event)
         if refusal is not None and refusal.code == Code.NOT_FOUND:
             kind = REMOVALS[type(event)]
             raise no_entry(kind, event.name, fleet.catalogue.entries(kind))

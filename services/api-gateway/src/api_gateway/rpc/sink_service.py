@@ -25,7 +25,7 @@ from daggerspec.places import Place
 from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.fold import ownership
-from fleet.fold.resolve import Registered
+from fleet.fold.resolve import FleetCatalogue
 
 pb = gateway_pb2
 
@@ -165,7 +165,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
     async def _give_containers(self, sink: spec_pb2.RegisteredSink) -> None:
         """Give the containers that an administrator registers for teams to these teams, where they exist."""
         catalogue = self._fleet.catalogue
-        for team, place in sinks.team_containers(sink, Registered(self._fleet)) if sink.exempt else ():
+        for team, place in sinks.team_containers(sink, FleetCatalogue(self._fleet)) if sink.exempt else ():
             if team in catalogue.teams and str(place) not in catalogue.destinations:
                 owned = access_pb2.Destination(name=str(place), team=team)
                 meta = events_pb2.RequestMeta(actor=actor())
@@ -173,10 +173,10 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
                 await self._writer.write(owned.name, event, "", path="sink.by_team")
 
     def _wrong(self, path: str, sink: spec_pb2.RegisteredSink) -> Iterator[Violation]:
-        for violation in sinks.registration(path, sink, Registered(self._fleet)):
+        for violation in sinks.registration(path, sink, FleetCatalogue(self._fleet)):
             yield add_suggestion(violation, self._fleet)
-        for team, place in sinks.team_containers(sink, Registered(self._fleet)):
-            if (why := ownership.refusal(self._fleet.catalogue, place, team)) is not None:
+        for team, place in sinks.team_containers(sink, FleetCatalogue(self._fleet)):
+            if (why := ownership.refuse_destination(self._fleet.catalogue, place, team)) is not None:
                 yield Violation(f"{path}.by_team", why.detail, why.reason, metadata=why.metadata)
         before = self._fleet.catalogue.sinks.get(sink.name)
         was, kind = before and before.value.sink.WhichOneof("kind"), sink.sink.WhichOneof("kind")

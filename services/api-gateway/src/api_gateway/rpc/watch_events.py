@@ -22,7 +22,7 @@ from chassis.logging import note
 from eventlog import LogDamaged, LogUnavailable, Record
 from eventlog.fold import Subscription
 from eventlog.follower import Follower
-from fleet import Applied, Fleet, about
+from fleet import ApplyResult, Fleet, about
 from fleet.fold import view
 from fleet.fold.phases import DELETED
 
@@ -37,7 +37,7 @@ class _JudgedRecord(NamedTuple):
 
 
 async def watch(
-    request: gateway_pb2.WatchEventsRequest, past: PastRecords, follower: Follower[Applied], fold: Fold
+    request: gateway_pb2.WatchEventsRequest, past: PastRecords, follower: Follower[ApplyResult], fold: Fold
 ) -> AsyncGenerator[Response, None]:
     """Yield the steps of one watch.
 
@@ -74,7 +74,7 @@ async def watch(
 
 
 async def _records(
-    past: PastRecords, follower: Follower[Applied], fold: Fold, since: int
+    past: PastRecords, follower: Follower[ApplyResult], fold: Fold, since: int
 ) -> AsyncGenerator[_JudgedRecord, None]:
     """Yield all records behind `since` until the gateway drains."""
     position = since
@@ -96,7 +96,7 @@ async def _records(
 
 
 async def _history(
-    past: PastRecords, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
+    past: PastRecords, follower: Follower[ApplyResult], fold: Fold, since: int, *, up_to: int
 ) -> AsyncGenerator[_JudgedRecord, None]:
     position = since
     try:
@@ -113,7 +113,7 @@ async def _history(
 
 
 async def _news(
-    follower: Follower[Applied], subscription: Subscription[Applied]
+    follower: Follower[ApplyResult], subscription: Subscription[ApplyResult]
 ) -> AsyncIterator[_JudgedRecord]:
     """Yield new records of the fold. Ends with a drain, and when the watch falls too far behind."""
     while True:

@@ -24,7 +24,7 @@ from api_gateway.watch_limits import damage_error, shutdown_error
 from chassis.errors import invalid
 from daggerspec import fields
 from eventlog.follower import Follower
-from fleet import Applied, Dagger
+from fleet import ApplyResult, Dagger
 from fleet.health.watch import Watch
 
 Response = gateway_pb2.WatchVitalsResponse
@@ -105,7 +105,7 @@ class _Watcher:
 class Vitals:
     """The steps of all watches of a gateway. For one event loop."""
 
-    def __init__(self, heartbeats: HeartbeatCache, follower: Follower[Applied], fold: Fold) -> None:
+    def __init__(self, heartbeats: HeartbeatCache, follower: Follower[ApplyResult], fold: Fold) -> None:
         self._heartbeats, self._follower, self._fold = heartbeats, follower, fold
         self._examinations: dict[str, _Examination] = {}
         self._watchers: set[_Watcher] = set()

@@ -10,11 +10,11 @@ from google.protobuf.message import DecodeError
 
 from api_gateway.state.verdicts import RecordVerdict, Verdicts, verdict_of
 from eventlog import LogPosition, Record, extend_history
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold.horizon import STANDARD, Horizon
 from fleet.snapshot import entries
 from fleet.snapshot.encoding import texts
-from fleet.snapshot.entries import Changed, ChangeSet
+from fleet.snapshot.entries import ChangeSet, EntryChanges
 
 _ANCHOR_EVERY: Final = 1_000
 _VERDICTS_KIND: Final = "verdicts"
@@ -54,7 +54,7 @@ class Fold:
     def restore(cls, snapshot: Snapshot, horizon: Horizon = STANDARD) -> Self:
         """Build a fold that continues from a snapshot. Raises: fleet.snapshot.entries.Unusable."""
         fold = cls(horizon)
-        fold.fleet = entries.restored(snapshot.position, snapshot.entries, horizon)
+        fold.fleet = entries.restore_fleet(snapshot.position, snapshot.entries, horizon)
         fold.anchors, fold._reread = snapshot.anchors[:1], snapshot.anchors[0]
         for key in sorted(snapshot.entries):
             if key.startswith(f"{_VERDICTS_KIND}/"):
@@ -78,15 +78,15 @@ class Fold:
         changes, self._changes = self._changes, ChangeSet(everything=False, since=self.fleet.sequence)
         return changes
 
-    def list_changes(self, changes: ChangeSet) -> Changed:
+    def list_changes(self, changes: ChangeSet) -> EntryChanges:
         """Return the entries to write and to remove so that a copy of the state, older by `changes`, is
         current.
         """
         fleet, since = self.fleet, -1 if changes.everything else changes.since
-        changed = entries.changed(fleet, changes)
+        changed = entries.encode_changes(fleet, changes)
         verdicts = self._verdicts.newest_first(fleet.horizon.block_of(since + 1))
         blocks = entries.blocks(fleet, since, _VERDICTS_KIND, verdicts, texts)
-        return Changed(changed.everything, changed.gone, changed.entries | blocks)
+        return EntryChanges(changed.everything, changed.gone, changed.entries | blocks)
 
     def forget(self) -> None:
         """Drop the state where it proved to be another log's. A restored state that is read again stays."""
@@ -94,12 +94,12 @@ class Fold:
             self.is_of_this_log, self.fleet = False, Fleet(self.fleet.horizon)
             self._verdicts.clear()
 
-    def apply(self, record: Record) -> Applied:
+    def apply(self, record: Record) -> ApplyResult:
         """Fold a record in. Raises nothing for any record that a topic may contain."""
         if self._reread is not None and record.sequence <= self.fleet.sequence:
             self._reread = LogPosition(record.sequence, extend_history(self._reread.history, record))
             self._anchor(self._reread)
-            return Applied(record.subject, changed=False, refused=self.verdict(record.sequence).refused)
+            return ApplyResult(record.subject, changed=False, refused=self.verdict(record.sequence).refused)
         self._reread = None
         applied = self.fleet.apply(record)
         self._verdicts.add(record.sequence, verdict_of(applied))

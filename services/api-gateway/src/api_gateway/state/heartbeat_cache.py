@@ -20,7 +20,7 @@ from eventlog.tail import Arrival, Tail
 from fleet import Dagger
 from fleet.fold import quotas
 from fleet.health import advice, vitals, watch
-from fleet.health.dagger_warnings import Told
+from fleet.health.dagger_warnings import HealthIssue
 from fleet.health.degradation import SHOWN
 from fleet.health.watch import Hearing, Watch
 
@@ -39,7 +39,7 @@ class HeartbeatCache:
         self._heartbeats, self._fold, self._now = heartbeats, fold, clock
         self._watches: dict[str, tuple[int, Watch]] = {}
         self._hearing = Hearing(gap=SHOWN.silence)
-        self._quota_cache: dict[str, tuple[datetime, Sequence[Told]]] = {}
+        self._quota_cache: dict[str, tuple[datetime, Sequence[HealthIssue]]] = {}
         self._hosts: dict[str, datetime] = {}
         self._leader: tuple[datetime, telemetry_pb2.SchedulerBeat] | None = None
 
@@ -140,12 +140,12 @@ class HeartbeatCache:
 
         return quotas.uses(self._fold.fleet.daggers, team, rates)
 
-    def _quota_warnings(self, team: str, now: datetime) -> Sequence[Told]:
+    def _quota_warnings(self, team: str, now: datetime) -> Sequence[HealthIssue]:
         """Return warnings for the exceeded quotas of a team, computed at most once in `_QUOTA_CACHE_TIME` for
         all callers.
         """
         catalogue = self._fold.fleet.catalogue
-        if not quotas.warns(catalogue, team):
+        if not quotas.has_warning(catalogue, team):
             self._quota_cache.pop(team, None)
             return ()
         until, before = self._quota_cache.get(team, (now, ()))
@@ -153,8 +153,8 @@ class HeartbeatCache:
             return before
         since = {warning.text: warning.since for warning in before}
         warnings = [
-            Told(quotas.TEAM_QUOTA, text, since.get(text, now), advice.of_team(team))
-            for text in quotas.warned(catalogue, team, self.uses(team))
+            HealthIssue(quotas.TEAM_QUOTA, text, since.get(text, now), advice.advise_team(team))
+            for text in quotas.describe_exceeded(catalogue, team, self.uses(team))
         ]
         self._quota_cache[team] = now + _QUOTA_CACHE_TIME, warnings
         return warnings

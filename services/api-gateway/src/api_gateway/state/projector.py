@@ -13,7 +13,7 @@ from api_gateway.state.projection import Projection
 from api_gateway.state.rows import build_change
 from chassis.logging import logger
 from eventlog.follower import Follower
-from fleet import Applied
+from fleet import ApplyResult
 from fleet.snapshot.entries import ChangeSet
 
 _RETRY_S: Final = 1.0
@@ -27,7 +27,7 @@ class Projector:
     """Writes changes of the fold, and wakes the calls that wait to read them."""
 
     def __init__(
-        self, follower: Follower[Applied], fold: Fold, projection: Projection, *, applied: int
+        self, follower: Follower[ApplyResult], fold: Fold, projection: Projection, *, applied: int
     ) -> None:
         self.sequence = applied
         """Sequence of the log that the tables hold."""

@@ -21,7 +21,7 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from eventlog import LogDamaged
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 
 DEGRADED: Final = "x-daggers-degraded"
 """Key of trailing metadata with the reason why a response may be outdated."""
@@ -42,7 +42,7 @@ class StateReader:
 
     def __init__(
         self,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fold: Fold,
         projector: Projector,
         away: Callable[[], str] = lambda: "",

@@ -17,7 +17,7 @@ from eventlog import LogPosition
 from fleet import Dagger, Fleet
 from fleet.fold import view
 from fleet.fold.phases import DELETED
-from fleet.snapshot.entries import Changed, ChangeSet
+from fleet.snapshot.entries import ChangeSet, EntryChanges
 
 Row: TypeAlias = dict[str, Any]
 """Values by column. No objects of the tables' classes: building one costs more than writing the row."""
@@ -31,7 +31,7 @@ class Change:
     """Position of the log that the tables hold afterwards."""
     anchors: tuple[LogPosition, ...]
     """Anchors of the fold: see `Fold.anchors`."""
-    snapshot: Changed
+    snapshot: EntryChanges
     """Entries of the snapshot to write and to remove, and whether they replace all others."""
     daggers: list[Row]
     """New rows of the daggers' table, by name."""

@@ -25,7 +25,7 @@ from api_gateway.state import fold, rows, tables, verdicts
 from api_gateway.state.fold import Snapshot
 from api_gateway.state.tables import ProjectionRow, SnapshotRow
 from eventlog import LogPosition
-from fleet.snapshot.entries import Changed, Unusable
+from fleet.snapshot.entries import EntryChanges, Unusable
 
 NONE: Final = bytes(16)
 """The checksum of no rows."""
@@ -33,7 +33,7 @@ _CHUNK: Final = 500
 T = TypeVar("T")
 
 
-def put(connection: Connection, change: Changed, checksum: bytes) -> bytes:
+def put(connection: Connection, change: EntryChanges, checksum: bytes) -> bytes:
     """Apply a change to the rows whose checksum is given; return their new checksum."""
     total = 0 if change.everything else int.from_bytes(checksum)
     if change.everything:

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fleet import Applied
+from fleet import ApplyResult
 from fleet.snapshot import encoding
 
 
@@ -24,7 +24,7 @@ class RecordVerdict:
     """Version of the resource that an accepted request changed; 0 for any other record."""
 
 
-def verdict_of(applied: Applied) -> RecordVerdict:
+def verdict_of(applied: ApplyResult) -> RecordVerdict:
     """Derive the verdict from the result of applying a record."""
     return RecordVerdict(applied.refused, applied.answer.version if applied.answer else 0)
 

@@ -18,7 +18,7 @@ from chassis.logging import note
 from daggerspec.violation import Violation
 from eventlog import Draft, LogDamaged, LogUnavailable, RecordTooLarge
 from eventlog.follower import Follower
-from fleet import Answer, Applied, Fleet, Refusal
+from fleet import Answer, ApplyResult, Fleet, Refusal
 from fleet.fold.answers import REUSED
 
 _RETRY: Final = timedelta(seconds=1)
@@ -29,7 +29,7 @@ class RequestWriter:
 
     def __init__(
         self,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fleet: Fleet,
         source: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),

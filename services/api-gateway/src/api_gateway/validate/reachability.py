@@ -37,7 +37,7 @@ from daggerspec import defaults, destinations, folders, sinks, topics
 from daggerspec.kind import Asked
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
-from fleet.fold.resolve import Registered
+from fleet.fold.resolve import FleetCatalogue
 
 _PATIENCE_S: Final = 2.0
 _REGISTERED: Final = " by `daggers sink apply`, and the sink says `registered: NAME` then"
@@ -178,7 +178,7 @@ class Reach:
 
     def _resolve_sinks(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:
         """Return the sinks of a specification with their addresses."""
-        context = Asked(name, spec, Registered(self._fleet))
+        context = Asked(name, spec, FleetCatalogue(self._fleet))
         return [resolved.sink for resolved, _ in sinks.all_resolved("", context)]
 
     async def _refused_servers(

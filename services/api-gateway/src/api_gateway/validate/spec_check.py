@@ -19,7 +19,7 @@ from daggerspec.violation import Edit, Violation, line_starts
 from daggersql import CheckResult, Finding, Severity, check
 from daggersql.limits import MAX_BYTES
 from fleet import Fleet
-from fleet.fold.resolve import Registered
+from fleet.fold.resolve import FleetCatalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ async def validate(
 
     `accepted`: it passed a validation before, as the specification of a living dagger has.
     """
-    catalogue = Registered(fleet)
+    catalogue = FleetCatalogue(fleet)
     checked, others = CheckResult(None, ()), [*rules.in_the_future(path, spec, now)]
     text = query.of(spec)
     if len(text.sql.encode()) > MAX_BYTES:

@@ -103,7 +103,7 @@ def _build_fired(
     change: alerts_pb2.LastChange | None,
 ) -> alerts_pb2.AlertFired:
     meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident + 1)
-    owner = finding.advice or advice.of_condition(alert.condition)
+    owner = finding.advice or advice.advise_condition(alert.condition)
     fired = alerts_pb2.AlertFired(
         meta=meta,
         dedup_key=dedup_key(alert.dagger, alert.condition),

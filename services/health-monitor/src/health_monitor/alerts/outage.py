@@ -17,7 +17,15 @@ from typing import Final, Protocol
 from daggers.v1 import alerts_pb2
 
 from chassis.durations import spoken
-from fleet.alerts.alert import PLATFORM, Alert, Notification, Notify, dedup_key, next_notification, reported
+from fleet.alerts.alert import (
+    PLATFORM,
+    Alert,
+    Notification,
+    Notify,
+    apply_report,
+    dedup_key,
+    next_notification,
+)
 from health_monitor.conditions.finding import Finding, seconds
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
@@ -91,7 +99,7 @@ class Outage:
     @property
     def alert(self) -> Alert:
         """The alert with this incident folded in."""
-        return reported(self.logged_alert, self.report)
+        return apply_report(self.logged_alert, self.report)
 
     def with_attempt(self, outcome: Notification, now: datetime) -> Outage:
         """Add the outcome of an attempt to notify a receiver."""

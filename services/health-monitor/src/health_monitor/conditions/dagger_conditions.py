@@ -30,7 +30,7 @@ from fleet.fold.phases import (
 )
 from fleet.health import advice
 from fleet.health.advice import ADVICE, NOT_LAUNCHED
-from fleet.health.dagger_warnings import standstill
+from fleet.health.dagger_warnings import find_progress_issues
 from fleet.health.degradation import (
     Evidence,
     Limits,
@@ -133,7 +133,7 @@ def _advise(
 ) -> dict[Condition, Finding]:
     """Give findings of a standstill the advice of the issue that `daggers get` lists first."""
     active = [condition for condition in _STANDS if condition in findings and findings[condition].active]
-    issues = standstill(dagger, watch, now=now, hearing=hearing) if active else []
+    issues = find_progress_issues(dagger, watch, now=now, hearing=hearing) if active else []
     if not issues:
         return {}
     return {condition: replace(findings[condition], advice=issues[0].advice) for condition in active}
@@ -168,18 +168,18 @@ def _unreachable(
 ) -> Finding | None:
     host = dagger.driver.host if dagger.driver else "its host"
     quiet, is_silent = evidence.quiet, silent(evidence, limits)
-    spoke = watch.heard is not None and not is_silent and watch.heard > dagger.phase_time
+    spoke = watch.heard_at is not None and not is_silent and watch.heard_at > dagger.phase_time
     if dagger.phase == UNREACHABLE and not spoke:
         summary = f"neither its heartbeat nor its process on {host} answers; it may still run"
         measure = seconds(quiet, limits.silence) if quiet is not None and is_silent else None
         return Finding(True, summary, dagger.phase_time, measure=measure)
     if dagger.phase in (PENDING, BACKING_OFF, FAILED):
         return Finding(False, "its driver is known to be gone", dagger.phase_time)
-    if quiet is None or (dagger.phase in (STARTING, STOPPING) and watch.heard is None):
+    if quiet is None or (dagger.phase in (STARTING, STOPPING) and watch.heard_at is None):
         return None
     since = now - quiet
     if not is_silent:
-        return Finding(False, "its driver is heard again", since) if watch.heard else None
+        return Finding(False, "its driver is heard again", since) if watch.heard_at else None
     if dagger.phase not in (RUNNING, DEGRADED):  # the scheduler ends starts and stops that take too long
         return None
     if watch.answers is None and ui_url(dagger, watch):
@@ -212,7 +212,7 @@ def _no_progress(
         return Finding(False, "it makes progress", watch.progressed) if runs else None
     # Progress that was reported since the monitor hears counts in full; silence only from when a report would
     # have been heard. A request of a person restarts the wait.
-    reported = watch.progressed if watch.told is not None and watch.told >= hearing else None
+    reported = watch.progressed if watch.reported_at is not None and watch.reported_at >= hearing else None
     since = max(reported or max(watch.since, hearing), dagger.update_time)
     if not stalled(dagger, now - since, limits):
         return None
@@ -250,4 +250,4 @@ def _describe_stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str,
 
 def _ends(dagger: Dagger) -> str:
     """Describe how often its driver has ended since it last ran well, and the last error."""
-    return f"{advice.often(dagger.ends)}: {why(dagger.last_error)}"
+    return f"{advice.describe_ends(dagger.ends)}: {why(dagger.last_error)}"

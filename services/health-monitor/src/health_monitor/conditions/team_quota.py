@@ -26,7 +26,9 @@ def teams_to_judge(fleet: Fleet, ledger: Ledger) -> list[str]:
         for (name, condition), alert in ledger.alerts.items()
         if condition == CONDITION and alert.firing
     }
-    return sorted(open_ | {team for team in fleet.catalogue.teams if quotas.warns(fleet.catalogue, team)})
+    return sorted(
+        open_ | {team for team in fleet.catalogue.teams if quotas.has_warning(fleet.catalogue, team)}
+    )
 
 
 def judge(
@@ -37,7 +39,7 @@ def judge(
     `hearing`: since when heartbeats arrive without a gap; None: they do not, and rates are unknown.
     """
     catalogue = fleet.catalogue
-    if not quotas.warns(catalogue, team):
+    if not quotas.has_warning(catalogue, team):
         return Finding(False, "no quota of the team warns", now, final=True)
 
     def rates(dagger: Dagger) -> tuple[float, float]:
@@ -47,9 +49,9 @@ def judge(
     if hearing is None or any(dagger.name not in watches for dagger in quotas.living(fleet.daggers, team)):
         return None
     used = quotas.uses(fleet.daggers, team, rates)
-    more = list(quotas.exceeded(catalogue, team, used))
+    more = list(quotas.find_exceeded(catalogue, team, used))
     if not more:
         return Finding(False, "it uses less than where its quotas warn", now)
     name, soft = more[0]
-    summary = "; ".join(quotas.warned(catalogue, team, used))
+    summary = "; ".join(quotas.describe_exceeded(catalogue, team, used))
     return Finding(True, summary, now, measure=Measure(round(used[name]), soft, "count"))

@@ -49,17 +49,17 @@ def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Lim
         return None
     ends = ends_lately(history.ends, dagger.update_time, limits, now)
     if len(ends) < limits.restarts:
-        often = f"{advice.often(len(ends))} in {spoken(limits.restarts_within)}"
+        often = f"{advice.describe_ends(len(ends))} in {spoken(limits.restarts_within)}"
         return Finding(False, often, now)
-    summary = f"{advice.often(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
+    summary = f"{advice.describe_ends(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
     measure = Measure(len(ends), limits.restarts, "count")
-    owner = advice.ended(history.error, dagger.last_good_version) if history.error else None
+    owner = advice.advise_ended(history.error, dagger.last_good_version) if history.error else None
     return Finding(True, summary, ends[0], measure=measure, advice=owner)
 
 
 def no_input(dagger: Dagger, watch: Watch, *, now: datetime, limits: Limits) -> Finding | None:
     """Judge whether records stopped coming, after they came steadily: a topic may be quiet by nature."""
-    missed = pause(watch, asked=dagger.update_time, now=now, limits=limits)
+    missed = pause(watch, requested_at=dagger.update_time, now=now, limits=limits)
     if missed is None:
         return None
     if not missed.over_limit:
@@ -86,7 +86,7 @@ def driver_warning(watch: Watch, reason: Reason, well: str, limits: Limits) -> F
     The monitor's limits may be higher than the driver's: a measure below them is no finding.
     """
     heartbeat = watch.heartbeat
-    if heartbeat is None or watch.heard is None:
+    if heartbeat is None or watch.heard_at is None:
         return None
     measure = None
     if reason == Reason.LATE_ROWS:
@@ -97,7 +97,7 @@ def driver_warning(watch: Watch, reason: Reason, well: str, limits: Limits) -> F
         warned = heartbeat.measures[reason]
         measure = Measure(warned.value, _raise_limit(reason, warned.limit, limits), warned.unit)
     if reason not in watch.warned or (measure is not None and measure.value < measure.limit):
-        return Finding(False, well, watch.heard, measure=measure)
+        return Finding(False, well, watch.heard_at, measure=measure)
     return Finding(True, driver_warnings(heartbeat)[reason], watch.warned[reason], measure=measure)
 
 

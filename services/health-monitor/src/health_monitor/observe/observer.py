@@ -15,7 +15,7 @@ from daggers.v1 import alerts_pb2, telemetry_pb2
 
 from eventlog import Record
 from eventlog.fold import Step
-from fleet import Applied, Dagger, Fleet
+from fleet import ApplyResult, Dagger, Fleet
 from fleet.alerts.alert import Condition
 from fleet.health import watch
 from fleet.health.degradation import Limits
@@ -107,7 +107,7 @@ class Observer:
             self._lives[name] = dagger.create_sequence
         self.begun = True
 
-    def on_step(self, step: Step[Applied]) -> None:
+    def on_step(self, step: Step[ApplyResult]) -> None:
         """Update history and watch after a record of the control topic was folded into the fleet."""
         dagger = self._fleet.daggers.get(step.applied.subject)
         if not step.applied.changed or dagger is None:
@@ -140,7 +140,7 @@ class Observer:
         if current is None:  # the dagger's first record has not arrived from the control topic yet
             return
         if not self.begun:  # times of recalled records are by the clocks of several hosts: never go back
-            time = max(time, current.heard or time)
+            time = max(time, current.heard_at or time)
         self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, self._limits)
 
     def _follow_launch(self, dagger: Dagger) -> None:

@@ -1,7 +1,7 @@
 """The spark-submit command line of a job, and the environment it runs in. Pure.
 
-What is about the place stands here: master, memory, hosts, directories. What decides what is computed is the
-runtime's own and the same wherever it runs.
+Master, memory, hosts and directories depend on the place, and stand here. The query is the runtime's, and
+equal wherever it runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NEVER_A_SECRET: Final = ("JAVA_", "JDK_", "LD_", "PATH", "PYSPARK_", "PYTHON", 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Where the parts of a driver are on this host."""
+    """Paths of the parts of a driver on this host."""
 
     spark_home: Path
     """The pyspark package."""
@@ -58,40 +58,42 @@ class Installation:
     properties: Path | None = None
     """The administrator's Spark properties."""
     shared_checkpoints: bool = False
-    """Whether checkpoints are where executors on other hosts see them, as the administrator says."""
+    """True when checkpoints are where executors on other hosts see them, as the administrator says."""
 
 
 def spark_submit(
     job: spec_pb2.JobSpec, url: str, installation: Installation, *, closed: bool = False
 ) -> list[str]:
-    """The command line of a launch. Raises: UnresolvedName when nothing can run on this master.
+    """Build the command line of a launch. Raises: UnresolvedName when nothing can run on this master.
 
-    `closed`: to other users of its host: it has no pages, and its ports ask for a secret of its own.
+    closed: to other users of its host: it has no pages, and its ports ask for a secret of its own.
     """
     own = ["--spec", str(Path(job.run_dir) / rundir.SPEC), "--generation", str(job.generation)]
-    return [*_submitted(job, url, installation, ui=not closed, closed=closed), *own]
+    return [*_submission(job, url, installation, ui=not closed, closed=closed), *own]
 
 
 def spare(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler: str) -> list[str]:
-    """The command line of a spare of this scheduler, PID:START_TICKS. Its job says where it is to wait, and
-    what every driver is given. Raises: as `spark_submit`.
+    """Build the command line of a spare of this scheduler, PID:START_TICKS. Its job has the directory to wait
+    in, and what every driver is given. Raises: as `spark_submit`.
     """
-    return [*_submitted(job, url, installation), "--spare", scheduler]
+    return [*_submission(job, url, installation), "--spare", scheduler]
 
 
 def replay(job: spec_pb2.JobSpec, python: Path) -> list[str]:
-    """The command line of an attempt of a replay, but for what only the replay knows."""
+    """Build the command line of an attempt of a replay, but for the replay's own arguments."""
     return [str(python), "-P", "-m", "runtime.replay", *_attempt(job)]
 
 
 def computing_replay(
     job: spec_pb2.JobSpec, url: str, installation: Installation, *, closed: bool = False
 ) -> list[str]:
-    """The same for one that computes the query. Raises: UnresolvedName when nothing can run on this master.
+    """Build the command line of an attempt that computes the query. Raises: UnresolvedName when nothing can
+    run on
+    this master.
 
-    `closed`: as of `spark_submit`.
+    closed: as of `spark_submit`.
     """
-    return [*_submitted(job, url, installation, ui=False, closed=closed), "--replay", *_attempt(job)]
+    return [*_submission(job, url, installation, ui=False, closed=closed), "--replay", *_attempt(job)]
 
 
 def _attempt(job: spec_pb2.JobSpec) -> list[str]:
@@ -99,7 +101,7 @@ def _attempt(job: spec_pb2.JobSpec) -> list[str]:
 
 
 def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an attempt of a replay: as a driver's, without what Spark and Java want."""
+    """Build the environment of an attempt of a replay: as a driver's, without what Spark and Java want."""
     passed = {name: inherited[name] for name in ("HOME", "USER") if name in inherited}
     temporary = str(Path(job.run_dir) / rundir.TEMPORARY)
     fixed = {"LC_ALL": "C.UTF-8", "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": temporary}
@@ -109,24 +111,24 @@ def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> d
 
 
 def has_both_compilers(spec: spec_pb2.DaggerSpec) -> bool:
-    """Whether the JVM of a launch is given its slow compiler, too: where each record becomes a row, which
-    Spark's own code hands on and which no generated code adds up (ADR 160).
+    """Tell whether the JVM of a launch is given its slow compiler, too: where each record becomes a row,
+    which Spark's own code hands on and which no generated code adds up (ADR 160).
     """
     return spec.HasField("forward")
 
 
 def preview(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler: str) -> list[str]:
-    """The command line of a process that previews for this scheduler. As `spare`."""
-    return [*_submitted(job, url, installation, ui=False), "--preview", scheduler]
+    """Build the command line of a process that previews for this scheduler. Arguments: as of `spare`."""
+    return [*_submission(job, url, installation, ui=False), "--preview", scheduler]
 
 
-def _submitted(
+def _submission(
     job: spec_pb2.JobSpec, url: str, installation: Installation, *, ui: bool = True, closed: bool = False
 ) -> list[str]:
-    """The command line up to what the runtime is told; `ui`: with Spark's pages; `closed`: as of
+    """Build the command line up to the runtime's arguments. ui: with Spark's pages. closed: as of
     `spark_submit`. Raises: UnresolvedName.
     """
-    master = _known(url)
+    master = _parse_master(url)
     if not (master.on_loopback or installation.shared_checkpoints):
         raise UnresolvedName(
             "CHECKPOINTS_NOT_SHARED",
@@ -134,8 +136,8 @@ def _submitted(
             " DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a directory or URI that all of them see",
         )
     if "," in job.run_dir and not master.is_local:
-        what = "executors of its Spark master divide it there: set another DAGGERS_SCHEDULER_STATE_DIR"
-        raise UnresolvedName("STATE_DIR_UNUSABLE", f"the state directory has a comma, and {what}")
+        hint = "executors of its Spark master divide it there: set another DAGGERS_SCHEDULER_STATE_DIR"
+        raise UnresolvedName("STATE_DIR_UNUSABLE", f"the state directory has a comma, and {hint}")
     memory_mib = max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
     run_dir = Path(job.run_dir)
     home = _spark_home(master, installation)
@@ -198,7 +200,7 @@ def _submitted(
 
 
 def _resource(path: Path) -> str:
-    """A file that spark-submit is given: it reads a path as a URI, with what % and # mean in one."""
+    """Return a file as spark-submit takes it: it reads a path as a URI, with what % and # mean in one."""
     uri = path.as_uri()
     return str(path) if uri == f"file://{path}" else uri
 
@@ -206,11 +208,11 @@ def _resource(path: Path) -> str:
 def environment(
     job: spec_pb2.JobSpec, url: str, installation: Installation, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment of a launch: an allow-list of ours, and the variables its SecretRefs name.
+    """Build the environment of a launch: an allow-list, and the variables its SecretRefs name.
 
     Raises: UnresolvedName for what is no Spark master.
     """
-    master = _known(url)
+    master = _parse_master(url)
     passed = {name: inherited[name] for name in ALLOWED if name in inherited} | secrets(job, inherited)
     passed |= proxies.proxy_variables(inherited)
     path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
@@ -234,26 +236,30 @@ def environment(
 
 
 def beside(url: str) -> str:
-    """The master of what computes beside the scheduler, also for a cluster whose executors are elsewhere."""
-    known = parse(url) if url else None
-    return url if known is not None and known.is_local else _LOCAL
+    """Return the master of what computes beside the scheduler, also for a cluster whose executors are
+    elsewhere.
+    """
+    master = parse(url) if url else None
+    return url if master is not None and master.is_local else _LOCAL
 
 
 def secrets(message: Message, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a message's SecretRefs name, as far as they may be passed on and are there."""
+    """Return the variables that a message's SecretRefs name, as far as they may be passed on and are
+    there.
+    """
     names = {name for name in secret_variables(message) if not name.startswith(_NEVER_A_SECRET)}
     return {name: inherited[name] for name in sorted(names) if name in inherited}
 
 
 def secret_variables(message: Message) -> set[str]:
-    """The environment variables that the SecretRefs anywhere in a message name."""
+    """Return the names of the environment variables that the SecretRefs anywhere in a message have."""
     if isinstance(message, spec_pb2.SecretRef):
         return {message.env} if message.env else set()
     return {name for child in children(message) for name in secret_variables(child)}
 
 
-def _known(url: str) -> Master:
-    """The Spark master that a driver is submitted to. Raises: UnresolvedName."""
+def _parse_master(url: str) -> Master:
+    """Parse the Spark master that a driver is submitted to. Raises: UnresolvedName."""
     if not url:
         raise UnresolvedName("NO_SPARK_MASTER", "its cluster has no Spark master: register one for it")
     if (master := parse(url)) is not None:
@@ -263,7 +269,9 @@ def _known(url: str) -> Master:
 
 
 def _spark_home(master: Master, installation: Installation) -> Path:
-    """The prepared home where it serves: YARN and Kubernetes want the whole of PySpark's, to ship it."""
+    """Return the prepared home where it serves: YARN and Kubernetes want the whole of PySpark's, to
+    ship it.
+    """
     if installation.prepared is not None and master.manager in (Manager.LOCAL, Manager.STANDALONE):
         return installation.prepared
     return installation.spark_home

@@ -19,13 +19,13 @@ Started: TypeAlias = tuple[Sequence[str], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLines:
-    """What the command lines of one scheduler have in common."""
+    """Common parts of the command lines of one scheduler."""
 
     installation: Installation
     inherited: Mapping[str, str]
     """The environment that all begin with; secrets are found in it."""
     runs_as_another: Callable[[str], bool]
-    """Whether drivers of a team are another user's: these are closed to all others."""
+    """Tells whether drivers of a team run as another user: all others cannot connect to them."""
     scheduler: str
     """This process, as PID:START_TICKS: a spare and a preview end when it has ended."""
 

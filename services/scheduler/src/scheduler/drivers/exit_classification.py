@@ -1,4 +1,4 @@
-"""How a driver ended: its exit code and what it left in exit.json, as a fact. Pure."""
+"""Classifies the end of a driver, by its exit code and the text of exit.json, as a fact. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
 _INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
 
 
-def exited(code: int | None, left: str | None, *, heap_mib: int = 0) -> events_pb2.Exited:
-    """The fact for an exit code (-N: killed by signal N; None: it left none) and the text of exit.json.
+def classify_exit(code: int | None, left: str | None, *, heap_mib: int = 0) -> events_pb2.Exited:
+    """Build the fact for an exit code (-N: killed by signal N; None: it left none) and the text of exit.json.
 
-    `heap_mib` is the driver's heap; 0 when it is not known.
+    heap_mib: the driver's heap; 0 when it is not known.
     """
-    error = _left(left)
+    error = _parse_error(left)
     if code == HEAP_FULL and (error is None or error.reason == _JVM_GONE):
         error = heap_full(heap_mib)
-    fact = events_pb2.Exited(error=error or _guessed(code))
+    fact = events_pb2.Exited(error=error or _guess_error(code))
     if code is not None:
         fact.code = code
     if code == 0:
@@ -33,7 +33,7 @@ def exited(code: int | None, left: str | None, *, heap_mib: int = 0) -> events_p
     return fact
 
 
-def _left(text: str | None) -> events_pb2.DaggerError | None:
+def _parse_error(text: str | None) -> events_pb2.DaggerError | None:
     if text is None:
         return None
     error = events_pb2.DaggerError()
@@ -44,7 +44,7 @@ def _left(text: str | None) -> events_pb2.DaggerError | None:
     return error if error.reason else None
 
 
-def _guessed(code: int | None) -> events_pb2.DaggerError:
+def _guess_error(code: int | None) -> events_pb2.DaggerError:
     if code is None:
         return events_pb2.DaggerError(
             domain=_EXTERNAL,
@@ -52,9 +52,9 @@ def _guessed(code: int | None) -> events_pb2.DaggerError:
             detail="every process of its driver is gone and none left an exit code",
             retryable=True,
         )
-    known = MEANINGS.get(code)
-    if known is not None:
-        return known
+    error = MEANINGS.get(code)
+    if error is not None:
+        return error
     number = -code if code < 0 else code - 128
     if number in set(signal.Signals):
         name = signal.Signals(number).name

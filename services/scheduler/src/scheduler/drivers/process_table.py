@@ -1,4 +1,4 @@
-"""The drivers of this host: started, found, told to stop, killed, and what they leave behind.
+"""The drivers of this host: starts, finds, signals and kills them, and reads the files that they leave.
 
 A launch owns the directory RUNS/DAGGER/GENERATION. Its processes are one session, led by the wrapper; the
 identity that the wrapper writes there proves that they are that launch's (`chassis.drivers`). A spare has no
@@ -39,10 +39,10 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
 _MIB: Final = 1024 * 1024
-_TOLD: Final = 1_000
-"""Of so many drivers it is remembered what they were told."""
+_REMEMBERED: Final = 1_000
+"""Drivers of which this process remembers what it has sent them."""
 KEPT_ATTEMPTS: Final = 20
-"""The directories of so many attempts of replays are kept, whosever they are."""
+"""Directories of attempts of replays that stay, whosever they are."""
 
 
 NOBODY_ELSE: Final = RunAs()
@@ -57,16 +57,16 @@ class Attempt:
     replay_id: str
     process: events_pb2.DriverHandle
     computes: bool = False
-    """Whether it has Spark."""
+    """True when it has Spark."""
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is one directory below another, and no way to somewhere else."""
+    """Tell whether a name is one directory below another, and no way to somewhere else."""
     return _PLAIN.fullmatch(name) is not None
 
 
 def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
-    """A driver of this host as the log has it."""
+    """Return the handle of a driver of this host, as the log has it."""
     return events_pb2.DriverHandle(
         host=host,
         boot_id=identity.boot_id,
@@ -94,7 +94,7 @@ class Drivers:
         self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
-        """The directory of a launch. Raises: UnresolvedName for a name that is none of a directory.
+        """Return the directory of a launch. Raises: UnresolvedName for a name that is none of a directory.
 
         The gateway judges names; but what stands in the log is not believed where it becomes a path.
         """
@@ -122,16 +122,18 @@ class Drivers:
         return self._spawn(run_dir, job, command, environment)
 
     def runs_as_another(self, team: str) -> bool:
-        """Whether a team's drivers run as a user of their own, which no spare does."""
+        """Tell whether a team's drivers run as a user of their own, which no spare does."""
         return self._run_as.user(team) is not None
 
     def lives(self, spare: DriverIdentity) -> bool:
-        """Whether a process of a spare lives."""
+        """Tell whether a process of a spare lives."""
         self.reap()
         return drivers.alive(spare)
 
     def ready(self, spare: DriverIdentity) -> bool:
-        """Whether a spare lives, has warmed up, and has no launch yet: then a link stands in its place."""
+        """Tell whether a spare lives, has warmed up, and has no launch yet: then a link stands in its
+        place.
+        """
         home = Path(spare.run_dir)
         return not home.is_symlink() and (home / rundir.DRIVER).exists() and self.lives(spare)
 
@@ -154,7 +156,7 @@ class Drivers:
         _wake(run_dir)
         return as_handle(driver, self.host)
 
-    def clear_spares(self, kept: DriverIdentity | None) -> None:
+    def clear_spares(self, own: DriverIdentity | None) -> None:
         """Kill the spares of schedulers that have ended, and remove what spares leave: all but this one's.
 
         The log of the newest stays, alive or not: it may say why that one failed.
@@ -162,7 +164,7 @@ class Drivers:
         places = _entries(self.runs / rundir.SPARE)
         for place in places:
             identity = drivers.read(place)  # by way of a link, that of the launch that a spare became
-            if kept is not None and str(place) == kept.run_dir:
+            if own is not None and str(place) == own.run_dir:
                 continue
             if identity is not None and drivers.alive(identity):
                 if not place.is_symlink():
@@ -173,13 +175,13 @@ class Drivers:
                 shutil.rmtree(place, ignore_errors=True)
 
     def attempt_dir(self, number: int) -> Path:
-        """The directory of an attempt of a replay."""
+        """Return the directory of an attempt of a replay."""
         return self.runs / rundir.REPLAYS / str(number)
 
     def start_attempt(
         self,
         job: spec_pb2.JobSpec,
-        asked: events_pb2.QuarantineReplayRequested,
+        request: events_pb2.QuarantineReplayRequested,
         command: Sequence[str],
         environment: Mapping[str, str],
     ) -> events_pb2.DriverHandle:
@@ -188,7 +190,7 @@ class Drivers:
         # A directory that exists is another attempt's.
         (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
         _write_spec(run_dir, job)
-        replace_bytes(run_dir / rundir.REPLAY, asked.SerializeToString(deterministic=True))
+        replace_bytes(run_dir / rundir.REPLAY, request.SerializeToString(deterministic=True))
         # Nobody who looks for drivers of the dagger means this one.
         named = spec_pb2.JobSpec(
             dagger=rundir.REPLAYS, generation=job.generation, checkpoint_root=job.checkpoint_root
@@ -197,7 +199,7 @@ class Drivers:
         return as_handle(self._spawn(run_dir, named, command, environment, user), self.host)
 
     def attempts(self) -> list[Attempt]:
-        """The attempts of replays that live, the oldest first."""
+        """Return the attempts of replays that live, the oldest first."""
         self.reap()
         alive = []
         for place in sorted(_entries(self.runs / rundir.REPLAYS), key=_number):
@@ -205,14 +207,16 @@ class Drivers:
             if identity is None or not drivers.alive(identity):
                 continue
             try:
-                asked = events_pb2.QuarantineReplayRequested.FromString(read_plain(place / rundir.REPLAY))
+                request = events_pb2.QuarantineReplayRequested.FromString(read_plain(place / rundir.REPLAY))
             except (OSError, DecodeError):
                 continue
-            alive.append(Attempt(asked.name, asked.replay_id, as_handle(identity, self.host), asked.computes))
+            alive.append(
+                Attempt(request.name, request.replay_id, as_handle(identity, self.host), request.computes)
+            )
         return alive
 
     def outcomes(self, handle: events_pb2.DriverHandle) -> dict[str, int]:
-        """How many records have each outcome, as an attempt that has finished counted them."""
+        """Return how many records have each outcome, as an attempt that has finished counted them."""
         try:
             counted = json.loads(read_plain(Path(handle.run_dir) / rundir.OUTCOMES))
             return {str(name): int(number) for name, number in counted.items()}
@@ -285,14 +289,14 @@ class Drivers:
                 drivers.write(identity)
 
     def presence(self, handle: events_pb2.DriverHandle) -> Presence:
-        """Whether a process of this driver lives, as far as this host can know."""
+        """Tell whether a process of this driver lives, as far as this host can know."""
         if handle.host != self.host:
             return Presence.REMOTE
         self.reap()
         return Presence.ALIVE if drivers.alive(handle) else Presence.GONE
 
     def find(self, name: str, generation: int) -> events_pb2.DriverHandle | None:
-        """The living driver of a launch."""
+        """Return the living driver of a launch, or None."""
         self.reap()
         if not _is_plain(name):
             return None
@@ -301,34 +305,34 @@ class Drivers:
             return None
         return as_handle(identity, self.host)
 
-    def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
-        """A launch of this host of which no process lives and only the directory is known."""
+    def build_lost_handle(self, name: str, generation: int) -> events_pb2.DriverHandle:
+        """Return a handle of a launch on this host of which no process lives: only the directory is known."""
         run_dir = str(self.run_dir(name, generation)) if _is_plain(name) else ""
         return events_pb2.DriverHandle(host=self.host, run_dir=run_dir)
 
     def living(self) -> list[DriverIdentity]:
-        """Every launch below `runs` that has a living process, and every spare."""
+        """Return every launch below `runs` that has a living process, and every spare."""
         self.reap()
         return drivers.living(self.runs)
 
     def resident_mib(self, driver_memory_mib: int, others: Iterable[int] = ()) -> int:
-        """Memory that the drivers, spares and replays of this host take of what is counted for them, and
-        other sessions, led by `others`, of what is counted for a driver of `driver_memory_mib`.
+        """Return the MiB that the drivers, spares and replays of this host take of what is counted for them,
+        and other sessions, led by `others`, of what is counted for a driver of `driver_memory_mib`.
         """
-        taken = processes.resident_bytes()
+        resident = processes.resident_bytes()
         counted = {
             driver.pid: _heap_mib(Path(driver.run_dir)) or driver_memory_mib for driver in self.living()
         }
         counted |= dict.fromkeys(others, driver_memory_mib)
         return sum(
-            min(taken.get(leader, 0) // _MIB, heap_mib + DRIVER_OVERHEAD_MIB)
+            min(resident.get(leader, 0) // _MIB, heap_mib + DRIVER_OVERHEAD_MIB)
             for leader, heap_mib in counted.items()
         )
 
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """Ask a driver to finish its batch and exit: the file `stop`, and one SIGTERM to its group.
 
-        Answers whether this was the first time.
+        Returns whether this was the first time.
         """
         stop = Path(handle.run_dir) / rundir.STOP
         with suppress(FileNotFoundError):
@@ -336,7 +340,7 @@ class Drivers:
         driver = handle.pid, handle.start_ticks
         if driver in self._drained or not self._members(handle):
             return False
-        if len(self._drained) >= _TOLD:
+        if len(self._drained) >= _REMEMBERED:
             self._drained = {gone for gone in self._drained if Path(f"/proc/{gone[0]}").exists()}
         self._drained.add(driver)
         with suppress(ProcessLookupError):
@@ -344,7 +348,7 @@ class Drivers:
         return True
 
     def allow_refusals(self, dagger: str, run_dir: str, until: datetime) -> None:
-        """Tell the driver of a launch until when its sinks may refuse what they like; once for each instant.
+        """Write for the driver of a launch until when its sinks may refuse any rows; once for each instant.
 
         Raises: OSError.
         """
@@ -353,11 +357,11 @@ class Drivers:
                 replace_text(place := Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
                 runas.hand_over_file(place)
             self._allowed[dagger] = run_dir, until
-            if len(self._allowed) > _TOLD:  # who is told it again is told nothing new
+            if len(self._allowed) > _REMEMBERED:  # who is told it again is told nothing new
                 del self._allowed[next(iter(self._allowed))]
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
-        """Tell a launch something that is decided once. Raises: OSError."""
+        """Write a file for a launch that is decided once. Raises: OSError."""
         place = Path(run_dir) / file
         if not place.exists():
             with suppress(FileNotFoundError):  # its directory was deleted
@@ -365,14 +369,14 @@ class Drivers:
                 runas.hand_over_file(place)
 
     def shadow_state(self, handle: events_pb2.DriverHandle) -> ShadowState | None:
-        """What a shadow last said of itself; None where nothing can be read."""
+        """Return the state that a shadow last wrote; None where nothing can be read."""
         try:
             return ShadowState.from_json(read_plain(Path(handle.run_dir) / rundir.SHADOW).decode())
         except (OSError, ValueError):
             return None
 
     def kill(self, driver: Identified) -> None:
-        """SIGKILL every process of a driver; to be called again until it is gone.
+        """Send SIGKILL to every process of a driver; to be called again until it is gone.
 
         The leader comes last: while it lives, what was just being forked is known as the driver's.
         """
@@ -383,17 +387,18 @@ class Drivers:
         self.reap()
 
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
-        """How a driver that is gone ended."""
+        """Return the exit of a driver that is gone."""
         run_dir = Path(handle.run_dir)
         code = _read(run_dir / rundir.EXIT_CODE) or ""
         left = _read(run_dir / rundir.EXIT)
         number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
-        return exit_classification.exited(number, left, heap_mib=_heap_mib(run_dir))
+        return exit_classification.classify_exit(number, left, heap_mib=_heap_mib(run_dir))
 
     def deployment(self, handle: events_pb2.DriverHandle) -> str:
-        """How the deployment ended a driver that is gone, in one clause; empty where nothing proves that.
+        """Return how the deployment ended a driver that is gone, in one clause; empty where nothing proves
+        that.
 
-        Of a driver that the log asked to stop it says nothing: that one has the file, too.
+        Not for a driver that the log asked to stop: that one has the file, too.
         """
         if (Path(handle.run_dir) / rundir.STOP).exists():
             return "its deployment was taken down, and told it to stop"
@@ -424,7 +429,9 @@ def _mark(root: spec_pb2.CheckpointRoot) -> None:
 
 
 def _write_job(run_dir: Path, job: spec_pb2.JobSpec) -> None:
-    """What a launch is told. Of a shadow the directory says so to who looks for the newest driver's."""
+    """Write the job of a launch. The directory of a shadow has a mark for those who look for the newest
+    driver.
+    """
     if job.HasField("shadow"):
         replace_text(run_dir / rundir.SHADOW, ShadowState().as_json())
     _write_spec(run_dir, job)
@@ -454,7 +461,7 @@ def _number(place: Path) -> int:
 
 
 def _heap_mib(run_dir: Path) -> int:
-    """What a launch was given; 0 when nobody can say any more."""
+    """Return the heap of a launch in MiB; 0 when its job cannot be read."""
     try:
         job = spec_pb2.JobSpec.FromString(read_plain(run_dir / rundir.SPEC))
     except (OSError, DecodeError):

@@ -1,4 +1,4 @@
-"""What launches leave on disk, and when it may go. Nothing is removed on the word of an empty log."""
+"""Retention of what launches leave on disk. Nothing is removed on the word of an empty log."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from fleet.fold.phases import DELETED
 # The logs of this many launches of a dagger are kept.
 KEPT: Final = 10
 DELETED_KEPT: Final = timedelta(days=1)
-"""How long logs outlive the dagger they are of: what it did is asked after it is gone, too."""
+"""Time for which logs outlive their dagger: people look at them after it is gone, too."""
 
 
 def checkpoint_root(checkpoints: str, dagger: Dagger) -> str:
-    """The directory of a dagger's lease and checkpoints: a later dagger of the same name has another."""
+    """Return the directory of a dagger's lease and checkpoints: a later dagger of the same name has
+    another.
+    """
     return f"{checkpoints.rstrip('/')}/{dagger.name}-{dagger.create_sequence}"
 
 
 def directory(checkpoints: str) -> Path | None:
-    """The directory of this host that a root names; None for one on another file system."""
+    """Return the directory of this host that a root names; None for one on another file system."""
     local = checkpointroot.directory(checkpoints)
     return None if local is None else Path(local)
 
@@ -37,7 +39,8 @@ def is_there(checkpoints: str) -> bool:
 
 
 def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime) -> list[Path]:
-    """Directories of deleted daggers and of launches long past, and scratch space of those that ended.
+    """Return the directories of deleted daggers and of launches long past, and scratch space of those that
+    ended.
 
     The launches of a deleted dagger stay for `DELETED_KEPT`, its checkpoints do not. `checkpoints` is None
     where they are on another file system: what is there is for people to remove.
@@ -47,7 +50,7 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime)
     for directory in _directories(checkpoints):
         name, _, created = directory.name.rpartition("-")
         dagger = fleet.daggers.get(name)
-        if dagger is not None and created.isdigit() and _over(dagger, int(created)):
+        if dagger is not None and created.isdigit() and _is_deleted(dagger, int(created)):
             removable.append(directory)
     for directory in _directories(runs):
         dagger = fleet.daggers.get(directory.name)
@@ -56,8 +59,8 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime)
         launches = sorted(int(path.name) for path in _directories(directory) if path.name.isdigit())
         ended = dagger.phase_time if dagger.phase == DELETED else dagger.create_time  # or before that
         recent = now - ended < DELETED_KEPT
-        over = {launch for launch in launches if _over(dagger, launch) and not recent}
-        old = over | set(launches[:-KEPT])
+        deleted = {launch for launch in launches if _is_deleted(dagger, launch) and not recent}
+        old = deleted | set(launches[:-KEPT])
         if dagger.phase == DELETED and not recent and len(old) == len(launches):
             removable.append(directory)
             continue
@@ -76,8 +79,8 @@ def remove(directories: list[Path]) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _over(dagger: Dagger, sequence: int) -> bool:
-    """Whether what began at `sequence` belongs to a dagger that is deleted."""
+def _is_deleted(dagger: Dagger, sequence: int) -> bool:
+    """Tell whether what began at `sequence` belongs to a dagger that is deleted."""
     return sequence < dagger.create_sequence or (dagger.phase == DELETED and sequence <= dagger.sequence)
 
 

@@ -1,5 +1,6 @@
-"""Whether a launch may have the secrets that its dagger finds by itself, by {file} or {env}: where the
-administrator of this host switches them off, only those in places that are allowed.
+"""Decides which secrets a launch may have that its dagger finds by itself, by {file} or {env}: all, or only
+those in
+allowed places, as the administrator of this host says.
 
 Registered secrets, and what clusters have, are judged where they are registered.
 """
@@ -18,14 +19,16 @@ from fleet.fold.resolve import own_secrets
 
 @dataclass(frozen=True, slots=True)
 class SecretRule:
-    """What an administrator says of secrets on this host."""
+    """Rule of an administrator about secrets on this host."""
 
     places: Sequence[Place] = ()
     enforced: bool = False
-    """Whether secrets elsewhere end a launch, and are not only told of."""
+    """True when secrets elsewhere end a launch, instead of a warning."""
 
     def check(self, fleet: Fleet, dagger: Dagger) -> None:
-        """Raises: UnresolvedName where it is enforced."""
+        """Refuse a launch that has such a secret elsewhere. Raises: UnresolvedName where the rule is
+        enforced.
+        """
         for field, to in self.outside(fleet, dagger):
             if self.enforced:
                 text = (
@@ -35,12 +38,12 @@ class SecretRule:
                 raise UnresolvedName("SECRET_PLACE", text)
 
     def tell(self, fleet: Fleet, dagger: Dagger) -> None:
-        """Say what would be refused if it were enforced."""
+        """Log what would be refused if the rule were enforced."""
         for field, to in self.outside(fleet, dagger):
             logger().warning("secret.place_refused", dagger=dagger.name, field=field, to=to)
 
     def outside(self, fleet: Fleet, dagger: Dagger) -> list[tuple[str, str]]:
-        """The fields whose secrets are in no allowed place, and where these are sent."""
+        """Return the fields whose secrets are in no allowed place, and where these are sent."""
         team = dagger.spec.team
         sent = own_secrets(fleet, dagger.name, dagger.spec)
         return [(field, to) for field, place, to in sent if not allowed(self.places, place, team, to)]

@@ -1,4 +1,4 @@
-"""What becomes of the spare: which launch takes it, and when one is kept (ADR 89). Pure."""
+"""Decides which launch takes the spare, and when one is kept (ADR 89). Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Spare:
     since: datetime
     alive: bool = True
     ready: bool = False
-    """Whether it has warmed up."""
+    """True once it has warmed up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Failures:
     last: datetime | None = None
 
     def over(self, now: datetime) -> bool:
-        """Whether another may be tried."""
+        """Tell whether another may be tried."""
         if self.last is None:
             return True
         return now - self.last >= delay("spare", self.count, base=_FIRST_DELAY, cap=_LONGEST_DELAY)
@@ -63,7 +63,7 @@ class End:
     """End the spare that there is."""
 
     failed: bool = False
-    """Whether it should have become ready."""
+    """True when it should have become ready."""
 
 
 Step: TypeAlias = Start | End
@@ -77,7 +77,7 @@ def cold(
     *,
     as_another: bool = False,
 ) -> str:
-    """Why a launch is not the spare's, in a few words; empty when it takes it.
+    """Return why a launch does not take the spare, in a few words; empty when it does.
 
     All that a driver was started with has to be what this launch would be started with; `as_another`: whether
     that would run as another user than the scheduler.
@@ -102,7 +102,7 @@ def cold(
 def next_step(
     fleet: Fleet, spare: Spare | None, room: Room, failures: Failures, now: datetime
 ) -> Step | None:
-    """What to do about the spare now; None: nothing.
+    """Decide what to do about the spare now; None: nothing.
 
     It fits beside every driver that runs on the leader's host into `room`, what others leave it, or it is not
     there. None warms up while a dagger starts: it would take the processor from that.
@@ -124,8 +124,10 @@ def need_mib(room: Room) -> int:
 
 
 def wanted_master(fleet: Fleet) -> str:
-    """The local Spark master of most drivers that run, else the first of a cluster's; empty without any."""
+    """Return the local Spark master of most drivers that run, else the first of a cluster's; empty without
+    any.
+    """
     masters = {name: cluster.value.spark_master for name, cluster in sorted(fleet.clusters.items())}
-    masters = {name: url for name, url in masters.items() if (known := parse(url)) and known.is_local}
+    masters = {name: url for name, url in masters.items() if (parsed := parse(url)) and parsed.is_local}
     running = Counter(masters.get(fleet.daggers[name].spec.cluster, "") for name in fleet.occupied)
     return max(sorted(set(masters.values())), key=lambda url: running[url], default="")

@@ -43,7 +43,9 @@ class Spares:
         self._failures = Failures()
 
     async def take(self, job: spec_pb2.JobSpec, master: str) -> events_pb2.DriverHandle | None:
-        """The spare as the driver of this launch; None: it starts cold. Raises: OSError, UnresolvedName."""
+        """Return the spare as the driver of this launch; None: it starts cold. Raises: OSError,
+        UnresolvedName.
+        """
         spare = self._observe()
         as_another = self._drivers.runs_as_another(job.spec.team)
         memory_mib = self._room().driver_memory_mib
@@ -75,15 +77,15 @@ class Spares:
                 self.end()
 
     def end(self) -> None:
-        """Have none."""
+        """End the spare, if there is one."""
         if self._spare is not None:
             self._drivers.kill(self._spare.identity)
             self._spare = None
 
     async def clear(self) -> None:
         """End and remove what other schedulers' spares left."""
-        kept = self._spare.identity if self._spare is not None else None
-        await to_its_end(partial(self._drivers.clear_spares, kept))
+        own = self._spare.identity if self._spare is not None else None
+        await to_its_end(partial(self._drivers.clear_spares, own))
 
     async def _start(self, master: str) -> None:
         now = self._now()
@@ -101,7 +103,7 @@ class Spares:
             self._spare = Spare(identity=identity, master=master, since=now)
 
     def _observe(self) -> Spare | None:
-        """The spare as it is now."""
+        """Return the spare as it is now; None without one."""
         if self._spare is None:
             return None
         alive = self._drivers.lives(self._spare.identity)

@@ -1,4 +1,6 @@
-"""What is looked for now and then: drivers nobody asks for, directories nobody needs, a shorter log."""
+"""Sweeps a host now and then: kills drivers that nobody asks for, removes directories, notes how far the log
+was read.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,20 @@ from election import Election
 from eventlog import Draft, LogPosition
 from eventlog.fold import LogBaseline
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from scheduler.drivers import retention
 from scheduler.drivers.process_table import Drivers, as_handle
 from scheduler.threads import to_its_end
 
-SEEN: Final = "control.json"
+BASELINE: Final = "control.json"
 """File in the state directory: which log was read, and how far."""
 _LOOK: Final = timedelta(hours=1)
-"""How often leftovers are looked for though nothing has ended: some are kept for a while."""
+"""Time between two looks for leftovers though nothing has ended: some are kept for a while."""
 
 
-def seen(state_dir: Path) -> LogBaseline:
-    """What a scheduler of this state directory read of the log."""
-    file, position = state_dir / SEEN, LogPosition()
+def read_baseline(state_dir: Path) -> LogBaseline:
+    """Read how far a scheduler of this state directory has read the log."""
+    file, position = state_dir / BASELINE, LogPosition()
     with suppress(FileNotFoundError, ValueError, KeyError):
         document = json.loads(file.read_text())
         position = LogPosition(int(document["sequence"]), bytes.fromhex(document["history"]))
@@ -40,11 +42,11 @@ def seen(state_dir: Path) -> LogBaseline:
 
 
 class Sweeper:
-    """Sweeps the host of one scheduler; `state_dir` has what was seen of the log, `checkpoints` is a root."""
+    """Sweeps the host of one scheduler; `state_dir` has how far the log was read, `checkpoints` is a root."""
 
     def __init__(
         self,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fleet: Fleet,
         election: Election,
         drivers: Drivers,
@@ -55,15 +57,15 @@ class Sweeper:
         self._clock = clock
         self._checkpoints = retention.directory(checkpoints)
         self._is_due = True
-        self._looked = clock()
+        self._last_look = clock()
         self._follower = follower
         self._fleet = fleet
         self._election = election
         self._drivers = drivers
-        self._seen = state_dir / SEEN
+        self._baseline_file = state_dir / BASELINE
 
     async def sweep(self) -> None:
-        """As the leader: kill orphans, remove leftovers, note how far the log was read.
+        """Kill orphans, remove leftovers and note how far the log was read, as the leader.
 
         Raises: LeadershipLost.
         """
@@ -73,19 +75,19 @@ class Sweeper:
                 with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
                     self._election.ensure_leading()
                     self._drivers.kill(driver)
-                    await self._follower.append(self._killed(driver))
+                    await self._follower.append(self._build_killed(driver))
         await self._remove_leftovers()
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
-        await to_its_end(partial(replace_text, self._seen, text, durable=True))
+        await to_its_end(partial(replace_text, self._baseline_file, text, durable=True))
 
     def note_end(self) -> None:
-        """Take note that a launch has ended, which may leave something to remove."""
+        """Note that a launch has ended, which may leave something to remove."""
         self._is_due = True
 
     async def _remove_leftovers(self) -> None:
         fleet, now = self._fleet, self._clock()
-        if self._is_due or now - self._looked >= _LOOK:
-            self._is_due, self._looked = False, now
+        if self._is_due or now - self._last_look >= _LOOK:
+            self._is_due, self._last_look = False, now
             await to_its_end(
                 lambda: retention.remove(
                     retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now)
@@ -93,8 +95,8 @@ class Sweeper:
             )
 
     async def look(self) -> None:
-        """As a standby: kill the orphans of this host and remove leftovers, which a leader on another host
-        cannot reach.
+        """Kill the orphans of this host and remove leftovers, as a standby: a leader on another host cannot
+        reach them.
 
         An orphan stays one, however much of the log is not read yet, so this needs no leadership.
         """
@@ -107,7 +109,7 @@ class Sweeper:
                     self._drivers.kill(driver)
         await self._remove_leftovers()
 
-    def _killed(self, driver: DriverIdentity) -> Draft:
+    def _build_killed(self, driver: DriverIdentity) -> Draft:
         fact = events_pb2.OrphanKilled(driver=as_handle(driver, self._drivers.host))
         fact.meta.epoch = self._election.epoch
         fact.meta.name, fact.meta.generation = driver.dagger, driver.generation
@@ -116,7 +118,7 @@ class Sweeper:
 
 
 def is_orphan(fleet: Fleet, driver: DriverIdentity) -> bool:
-    """Whether nobody asks for a driver that lives. One the fold knows nothing of is not ours to judge."""
+    """Tell whether nobody asks for a driver that lives. One that the fold does not know is never judged."""
     dagger = fleet.daggers.get(driver.dagger)
     if dagger is None or driver.generation > fleet.sequence:
         return False

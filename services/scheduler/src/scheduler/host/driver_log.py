@@ -1,7 +1,6 @@
-"""The logs of a host's drivers and attempts of replays: which is a dagger's newest, its last lines, and how
-far it was read.
+"""The logs of a host's drivers and attempts of replays: the newest of a dagger, its last lines, positions.
 
-How one is read on while it is written is `chassis.tail`'s.
+`chassis.tail` reads one on while it is written.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from chassis.tail import Cursor
 from daggerspec.rundir import HANDED, LOG, REPLAY, REPLAYS, SHADOW
 
 LONGEST: Final = 256 * 1024
-"""Characters of a line that are told."""
+"""Characters of a line that a caller gets."""
 _TRACE: Final = "Traceback (most recent call last)"
 _FRAMES: Final = ("\tat ", "\t... ", "Caused by: ", "During handling of the above", "The above exception was")
 _POSITION: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{16})(t?)")
@@ -32,12 +31,12 @@ _POSITION: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{16})(t?)")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a dagger's logs were read."""
+    """Position up to which a dagger's logs were read."""
 
     generation: int
     cursor: Cursor
     inside: bool
-    """Whether that is amid a stack trace."""
+    """True amid a stack trace."""
 
     def __str__(self) -> str:
         digest = self.cursor.digest or "0" * 16
@@ -45,22 +44,22 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position | None:
-        """The position that was told so; None for anything else."""
-        told = _POSITION.fullmatch(text)
-        return told and cls(int(told[1]), Cursor(int(told[2]), told[3]), told[4] == "t")
+        """Parse a position that a caller got; return None for any other text."""
+        match = _POSITION.fullmatch(text)
+        return match and cls(int(match[1]), Cursor(int(match[2]), match[3]), match[4] == "t")
 
 
 def newest(runs: Path, name: str, create_sequence: int, file: str = LOG) -> Path | None:
-    """The log, or another file, of a dagger's newest launch that has one; launches before its creation are
-    another's.
+    """Return the log, or another file, of a dagger's newest launch that has one; launches before its creation
+    are another's.
     """
     logs = launches(runs, name, create_sequence, file)
     return logs[-1] if logs else None
 
 
 def launches(runs: Path, name: str, after: int, file: str = LOG, *, shadows: bool = False) -> list[Path]:
-    """The logs, or other files, of the launches behind a sequence, the oldest first. With `shadows` also of
-    those that were never handed over.
+    """Return the logs, or other files, of the launches behind a sequence, the oldest first. With `shadows`
+    also of those that were never handed over.
     """
     run_dirs: list[Path] = []
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -72,25 +71,25 @@ def launches(runs: Path, name: str, after: int, file: str = LOG, *, shadows: boo
 
 
 def _is_shadow(run_dir: Path) -> bool:
-    """Whether a launch runs, or ran, beside the driver: who asks for the dagger's newest does not mean it."""
+    """Tell whether a launch runs, or ran, beside the driver: such a one is not the dagger's newest."""
     return (run_dir / SHADOW).exists() and not (run_dir / HANDED).exists()
 
 
 def attempts(runs: Path, name: str, after: int) -> list[Path]:
-    """The logs of the attempts of a dagger's replays behind a sequence, the oldest first."""
-    return [log for log in launches(runs, REPLAYS, after) if _replayed(log.parent) == name]
+    """Return the logs of the attempts of a dagger's replays behind a sequence, the oldest first."""
+    return [log for log in launches(runs, REPLAYS, after) if _dagger_of_attempt(log.parent) == name]
 
 
-def _replayed(run_dir: Path) -> str:
-    """The dagger of an attempt; empty for what says none."""
+def _dagger_of_attempt(run_dir: Path) -> str:
+    """Return the dagger of an attempt; empty for a directory without a readable request."""
     try:
         return events_pb2.QuarantineReplayRequested.FromString(read_plain(run_dir / REPLAY)).name
     except (OSError, DecodeError):
         return ""
 
 
-def chosen(logs: Sequence[Path], generation: int, *, previous: bool) -> Path | None:
-    """The log of a launch among logs, oldest first: the newest one for 0; or the one before it."""
+def choose_log(logs: Sequence[Path], generation: int, *, previous: bool) -> Path | None:
+    """Return the log of a launch among logs, oldest first: the newest one for 0; or the one before it."""
     generations = [int(log.parent.name) for log in logs]
     wanted = generation or (generations[-1] if generations else 0)
     if previous:
@@ -99,13 +98,13 @@ def chosen(logs: Sequence[Path], generation: int, *, previous: bool) -> Path | N
 
 
 class TraceFilter:
-    """Tells the lines of stack traces from others; to be asked about each line in order."""
+    """Tells the lines of stack traces from others; it is given each line in order."""
 
     def __init__(self, *, inside: bool = False) -> None:
         self.inside = inside
 
     def keeps(self, line: str) -> bool:
-        """Whether it is none of a trace."""
+        """Tell whether a line is none of a trace."""
         if line.lstrip().startswith(_TRACE):
             self.inside = True
             return False
@@ -116,7 +115,7 @@ class TraceFilter:
 
 
 def last(log: Path, count: int, *, traces: bool, since: datetime | None = None) -> Cursor:
-    """Where the last `count` whole lines of a log begin; with `traces`, those of stack traces count.
+    """Return where the last `count` whole lines of a log begin; with `traces`, those of stack traces count.
 
     Of the lines before `since` (aware) none does. Raises: FileNotFoundError.
     """

@@ -22,8 +22,8 @@ from daggerspec.defaults import SINKS_TESTED
 from fleet import Fleet
 from fleet.fold import resolve
 from fleet.fold.answers import missing
-from fleet.fold.dagger import created
-from fleet.fold.resolve import Registered
+from fleet.fold.dagger import create_dagger
+from fleet.fold.resolve import FleetCatalogue
 from scheduler.drivers import retention
 
 
@@ -48,7 +48,7 @@ def build_sink_job(fleet: Fleet, name: str, egress: spec_pb2.Egress) -> spec_pb2
 
     egress: limits on connections to addresses that no administrator registered. Raises: ApiError.
     """
-    registered = Registered(fleet).sink(name)
+    registered = FleetCatalogue(fleet).sink(name)
     kind = sinks.kind_of(registered.sink) if registered else None
     if registered is None or kind is None:
         raise _build_not_found_error("sink", name)
@@ -91,7 +91,7 @@ def build_spec_job(
     with _refusing_unresolved():
         return resolve.job(
             fleet,
-            created(request, fleet.sequence, now),
+            create_dagger(request, fleet.sequence, now),
             generation,
             platform=spec_pb2.KafkaAddress(),
             checkpoint_root="",

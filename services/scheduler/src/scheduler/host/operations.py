@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec.violation import Violation
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from scheduler.host import reader_process
 from scheduler.host.reader_process import Places
 
@@ -92,7 +92,7 @@ class OperationRunner:
         python: str,
         inherited: Mapping[str, str],
         folder: Path,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         knowledge: HostKnowledge,
         table: Sequence[HostOperation[Any]],
     ) -> None:
@@ -114,7 +114,7 @@ class OperationRunner:
         """Run an operation on a request without violations; yield its answers. Raises: ApiError."""
         operation = self._table[method]
         with self._places[operation.limit].one():
-            await reader_process.reached(self._follower, request.min_sequence)
+            await reader_process.wait_until_read(self._follower, request.min_sequence)
             prepared = operation.prepare(request, self._knowledge)
             command = reader_process.command(self._python, operation.module, *prepared.arguments)
             environment = reader_process.environment(self._inherited, *prepared.secrets_of)

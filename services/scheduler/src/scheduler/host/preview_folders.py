@@ -1,4 +1,4 @@
-"""Where the processes work that preview: a folder for each, below one for each scheduler of the host.
+"""Folders in which the processes work that preview: one for each, below one for each scheduler of the host.
 
 Schedulers of one host share its memory, so each counts the processes of the others by their folders.
 """
@@ -17,10 +17,12 @@ from daggerspec import rundir
 
 
 class PreviewFolders:
-    """Those of one scheduler. `whose` it is: PID:START_TICKS."""
+    """Folders of one scheduler, `whose`: PID:START_TICKS."""
 
     def __init__(self, root: Path, whose: str) -> None:
-        """`root` is of all schedulers; what one has left that is gone is removed, and its processes ended."""
+        """Remove folders under `root`, of all schedulers, whose scheduler is gone, and end the processes
+        there.
+        """
         self._root, self._own = root, root / whose.replace(":", "-")
         for path in self._all():
             if path == self._own or not _has_owner(path):
@@ -28,19 +30,19 @@ class PreviewFolders:
                 shutil.rmtree(path, ignore_errors=True)
 
     def make(self, name: str) -> Path:
-        """A folder with a temporary one. Raises: OSError."""
+        """Make a folder with a temporary one. Raises: OSError."""
         folder = self._own / name
         (folder / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
         return folder
 
     def remove(self, folder: Path) -> None:
-        """Once its process has ended."""
+        """Remove a folder once its process has ended."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # another process has one
             self._own.rmdir()
 
     def others(self) -> int:
-        """How many processes other living schedulers of this host have."""
+        """Count the processes of other living schedulers of this host."""
         count = 0
         for path in self._all():
             if path != self._own and _has_owner(path):
@@ -56,7 +58,7 @@ class PreviewFolders:
 
 
 def size(folder: Path) -> int:
-    """Bytes on disk below a folder; of what changes meanwhile, what was seen."""
+    """Return the bytes on disk below a folder; of files that change meanwhile, those that were found."""
     return sum(_sizes(folder))
 
 
@@ -71,14 +73,16 @@ def _sizes(folder: str | Path) -> Iterator[int]:
 
 
 def _has_owner(folder: Path) -> bool:
-    """Whether the scheduler lives whose folder it is."""
+    """Tell whether the scheduler of a folder lives."""
     pid, _, ticks = folder.name.partition("-")
-    known = pid.isdigit() and ticks.isdigit()
-    return known and processes.start_ticks(int(pid)) == int(ticks)
+    is_identity = pid.isdigit() and ticks.isdigit()
+    return is_identity and processes.start_ticks(int(pid)) == int(ticks)
 
 
 def _end_all(folder: Path) -> None:
-    """SIGKILL who works below: nobody is left who would, and what is stopped does not end by itself."""
+    """Send SIGKILL to all who work below: their scheduler is gone, and what is stopped does not end by
+    itself.
+    """
     for process in processes.everybody():
         if Path(processes.working_directory(process.pid)).is_relative_to(folder):
             with suppress(ProcessLookupError):

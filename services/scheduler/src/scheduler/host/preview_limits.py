@@ -18,7 +18,7 @@ _NICE: Final = 5
 
 
 def main(words: list[str]) -> int:
-    """Does not return, but for a command that is not there."""
+    """Become the command; return only for a command that is not there."""
     os.nice(_NICE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     with suppress(OSError):

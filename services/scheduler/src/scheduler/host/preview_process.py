@@ -25,16 +25,16 @@ from daggerspec.limits import PREVIEW_S
 from scheduler.host.reader_process import ERROR, RETRY, refusal
 
 FREE_S: Final = 1.0
-"""How long a preview that nobody waits for may keep its host busy, before that is killed."""
+"""Seconds for which a preview that nobody waits for may keep its host busy, before that is killed."""
 START_S: Final = 120.0
 _TIDY_S: Final = 10.0
-"""The same of a preview that has come to its end."""
+"""Seconds for which one that has come to its end may."""
 _CONNECT_S: Final = 0.05
 _PATIENCE_S: Final = PREVIEW_S + 15
 LOG: Final = "host.log"
 LESS: Final = "ask again for less, or for a simpler query"
 WHYS: Final = ("idle", "replaced", "room", "disk", "hung", "died", "closed")
-"""Why such a process ends."""
+"""Reasons for which such a process ends."""
 
 
 class PreviewHost:
@@ -47,7 +47,7 @@ class PreviewHost:
         self._why: tuple[str, str] | None = None
         self._freeing: asyncio.Task[None] | None = None
         self.previews = 0
-        """How many it was asked for."""
+        """Number of previews that it was sent."""
 
     @classmethod
     async def start(
@@ -58,7 +58,7 @@ class PreviewHost:
         environment: Mapping[str, str],
         ended: Callable[[str], None],
     ) -> PreviewHost:
-        """Start one in a folder that is there, with its temporary one; `ended` hears once why it is killed.
+        """Start one in an existing folder, with its temporary one; `ended` gets once why it is killed.
         Raises: OSError.
         """
         words = (python, "-P", "-m", "scheduler.host.preview_limits", "--", *command)
@@ -76,28 +76,28 @@ class PreviewHost:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """True while it runs."""
         return not self.why and self._process.returncode is None
 
     @property
     def pid(self) -> int:
-        """The leader of its session."""
+        """Process id of the leader of its session."""
         return self._process.pid
 
     async def steps(
         self, job: host_pb2.PreviewJob
     ) -> AsyncGenerator[gateway_pb2.PreviewDaggerResponse, None]:
-        """What a preview tells, to its end. Whoever ends this early has the host `free`, or dead, within
+        """Yield the steps of a preview, to its end. After an early end the host is `free`, or dead, within
         `FREE_S`.
 
         Raises: ApiError.
         """
         self.previews += 1
-        reader, writer = await self._connected()
+        reader, writer = await self._connect()
         over = False
         try:
-            said = job.SerializeToString()
-            writer.write(len(said).to_bytes(4, "big") + said)
+            message = job.SerializeToString()
+            writer.write(len(message).to_bytes(4, "big") + message)
             await writer.drain()
             async with aclosing(self._read(reader)) as steps:
                 async for step in steps:
@@ -121,16 +121,16 @@ class PreviewHost:
             except TimeoutError as error:
                 self.kill("hung")
                 why = f"it said nothing for {_PATIENCE_S:g} s"
-                raise _failed(*slow(why, LESS, pressure.overload())) from error
+                raise _build_error(*slow(why, LESS, pressure.overload())) from error
             except (asyncio.IncompleteReadError, ConnectionError) as error:
-                raise self._died() from error
+                raise self._build_death_error() from error
             if head[:1] == ERROR:
                 raise refusal(events_pb2.DaggerError.FromString(message))
             step = gateway_pb2.PreviewDaggerResponse.FromString(message)
             yield step
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Its socket, once it listens. Raises: ApiError."""
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to its socket, once it listens. Raises: ApiError."""
         folder = os.open(self.folder, os.O_PATH | os.O_DIRECTORY)  # the path of a socket may have 107 bytes
         try:
             async with asyncio.timeout(START_S):
@@ -141,13 +141,13 @@ class PreviewHost:
         except TimeoutError as error:
             self.kill("hung")
             why = f"it did not start in {START_S:g} s"
-            raise _failed(*slow(why, "ask again", pressure.overload())) from error
+            raise _build_error(*slow(why, "ask again", pressure.overload())) from error
         finally:
             os.close(folder)
-        raise self._died()
+        raise self._build_death_error()
 
     async def free(self) -> None:
-        """Returns when it is free, or dead."""
+        """Wait until it is free, or dead."""
         if self._freeing is not None:
             await asyncio.shield(self._freeing)
 
@@ -184,26 +184,26 @@ class PreviewHost:
             with suppress(ProcessLookupError):
                 os.kill(member.pid, signal.SIGKILL)
 
-    def _died(self) -> ApiError:
+    def _build_death_error(self) -> ApiError:
         self.kill("died")
         code = self._process.returncode
         logger().warning("scheduler.preview_host_died", code=code)
         if self._why is not None:
-            return _failed(*self._why)
-        return _failed(
+            return _build_error(*self._why)
+        return _build_error(
             "PREVIEW_HOST_DIED", f"it was killed, or its memory is too small for this query; {LESS}"
         )
 
 
 def slow(why: str, advice: str, overload: str) -> tuple[str, str]:
-    """The reason and the words for a process that took too long; `overload` says that its host has too much
-    to do: then no smaller preview would help.
+    """Return reason and text for a process that took too long. overload: that its host has too much to do, in
+    a clause; then no smaller preview would help.
     """
     if overload:
         return pressure.HOST_OVERLOADED, f"{why}, and {overload}; ask again when it has less to do"
     return "PREVIEW_TIMED_OUT", f"{why}; {advice}"
 
 
-def _failed(reason: str, why: str) -> ApiError:
+def _build_error(reason: str, why: str) -> ApiError:
     text = f"the process that previews has ended: {why}"
     return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, {}, retry_after=RETRY)

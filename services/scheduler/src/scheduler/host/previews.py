@@ -23,7 +23,7 @@ from daggerspec import rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.defaults import PREVIEWED
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold import quotas
 from fleet.fold.quotas import Room
 from scheduler.drivers.command import beside, secret_variables
@@ -34,13 +34,13 @@ from scheduler.host.reader_process import RETRY, busy
 from scheduler.leader.occupancy import Occupancy, for_preview, usual_mib
 
 MOST: Final = 100
-"""Previews of one process."""
+"""Previews of one process, before another one takes its place."""
 WAITING: Final = 16
 """Previews of a cluster that may wait for their turn."""
 """Of a dagger that has none yet."""
 _LOOK_S: Final = 2.0
 DISK_BYTES: Final = 4 * 1024**3
-"""What one process may have on disk: state, shuffled rows, logs."""
+"""Bytes that one process may have on disk: state, shuffled rows, logs."""
 _REPLACED: Final = ("died", "disk", "hung", "replaced")
 """After which ends of a process the next is started before anybody asks."""
 
@@ -60,16 +60,16 @@ class _Lane:
     variables: frozenset[str] = frozenset()
     """The environment variables with secrets that the process has."""
     queue: list[object] = field(default_factory=list)
-    """Who is previewing, and who waits."""
+    """Turns of the preview that goes on, and of those that wait."""
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     since: float = 0.0
-    """When its last preview ended, on the loop's clock."""
+    """Time when its last preview ended, on the loop's clock."""
     last: spec_pb2.JobSpec | None = None
-    """What its process was asked last."""
+    """Job that its process was sent last."""
     again: spec_pb2.JobSpec | None = None
-    """What the next process is started for, before anybody asks."""
+    """Job that the next process is started for, before anybody asks."""
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by who looks whether there is a process, and starts one."""
+    """Lock of whoever looks whether there is a process, and starts one."""
 
 
 class Previews:
@@ -79,7 +79,7 @@ class Previews:
         self,
         python: str,
         folders: PreviewFolders,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fleet: Fleet,
         command: Command,
         room: Callable[[], Room],
@@ -109,34 +109,34 @@ class Previews:
 
     @property
     def running(self) -> int:
-        """How many processes there are on this host, those of its other schedulers among them."""
+        """Number of processes on this host, those of its other schedulers among them."""
         return self.processes + self._folders.others()
 
     @property
     def processes(self) -> int:
-        """How many of them are of this scheduler."""
+        """Number of processes of this scheduler."""
         return sum(lane.host is not None and lane.host.alive for lane in self._lanes.values())
 
     @property
     def leaders(self) -> list[int]:
-        """The leaders of their sessions."""
+        """Process ids of the leaders of their sessions."""
         return [lane.host.pid for lane in self._lanes.values() if lane.host is not None and lane.host.alive]
 
     @property
     def open(self) -> int:
-        """How many previews go on here, or wait."""
+        """Number of previews that go on here, or wait."""
         return sum(len(lane.queue) for lane in self._lanes.values())
 
     async def steps(
         self, request: host_pb2.PreviewHostDaggerRequest
     ) -> AsyncGenerator[gateway_pb2.PreviewDaggerResponse, None]:
-        """A preview, when it is its turn. Raises: ApiError."""
+        """Yield the steps of a preview, when it is its turn. Raises: ApiError."""
         if not self._on:
             text = "this host does not preview: DAGGERS_SCHEDULER_PREVIEWS is off there"
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "PREVIEWS_OFF", text, {})
-        await reader_process.reached(self._follower, request.min_sequence)
-        asked = request.request
-        lane = self._lanes.setdefault(asked.spec.cluster, _Lane())
+        await reader_process.wait_until_read(self._follower, request.min_sequence)
+        preview_request = request.request
+        lane = self._lanes.setdefault(preview_request.spec.cluster, _Lane())
         if len(lane.queue) >= WAITING:
             raise busy(WAITING, "previews of a cluster")
         turn = object()
@@ -150,17 +150,17 @@ class Previews:
                     moved = lane.moved
             if lane.host is not None:
                 await lane.host.free()
-            job = self._job(asked)
+            job = self._job(preview_request)
             async with lane.starting:
                 if not self._serves(lane, job):
                     yield _progress(Progress.PHASE_STARTING)
-                    await self._start(lane, asked.spec.cluster, job)
+                    await self._start(lane, preview_request.spec.cluster, job)
             assert lane.host is not None
             lane.last = job
             preview = host_pb2.PreviewJob(
                 job=job,
-                range=asked.range,
-                max_rows=asked.max_rows,
+                range=preview_request.range,
+                max_rows=preview_request.max_rows,
                 masked_columns=request.masked_columns,
             )
             run_dir = lane.host.folder / str(job.generation)
@@ -177,12 +177,12 @@ class Previews:
                 self._end(lane, "replaced")
 
     def _serves(self, lane: _Lane, job: spec_pb2.JobSpec) -> bool:
-        """Whether the process that there is can take a job."""
-        known = lane.host is not None and lane.host.alive
-        return known and lane.master == self._master(job) and secret_variables(job) <= lane.variables
+        """Tell whether the process that there is can take a job."""
+        is_alive = lane.host is not None and lane.host.alive
+        return is_alive and lane.master == self._master(job) and secret_variables(job) <= lane.variables
 
     async def _start(self, lane: _Lane, cluster: str, job: spec_pb2.JobSpec) -> None:
-        """Raises: ApiError when there is no room, or it cannot be started."""
+        """Start a process. Raises: ApiError when there is no room, or it cannot be started."""
         self._end(lane, "replaced")
         self._check_room()
         self._number += 1
@@ -207,21 +207,23 @@ class Previews:
             self._watch = asyncio.create_task(self._give_way())
 
     def _check_room(self) -> None:
-        """Raises: ApiError when others need what there is. The spare gives way."""
+        """Refuse a process when others need the memory; the spare gives way. Raises: ApiError."""
         if full := self._full(self.running):
             text = f"this host has no memory for a preview now: {full}"
             raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "NO_ROOM", text, {}, retry_after=RETRY)
 
     def _full(self, others: int) -> str:
-        """Why one process more does not fit beside drivers, replays, and so many others."""
+        """Return why one process more does not fit beside drivers, replays, and so many others; empty where
+        it does.
+        """
         drivers = self._fleet.occupied_on(self._host)
         room = for_preview(self._room(), replace(self._replays(), previews=others))
         full = quotas.host_full(drivers, usual_mib(self._room()), room)
         return full.detail if full is not None else ""
 
     async def _give_way(self) -> None:
-        """While there is any: end what nobody has used for a while, what fills the disk, and what others need
-        the memory of; that which nobody uses comes first. And replace what has ended in the middle.
+        """End, while there is any process, those that nobody has used for a while, that fill the disk, or
+        whose memory others need; an unused one comes first. And replace those that ended in the middle.
         """
         while any(lane.host is not None or lane.again is not None for lane in self._lanes.values()):
             await asyncio.sleep(_LOOK_S)
@@ -246,7 +248,7 @@ class Previews:
             self._end(lane, "died")
 
     async def _replace(self, cluster: str, lane: _Lane, job: spec_pb2.JobSpec) -> None:
-        """Start one for whoever asks next, if there is room; once, for it may end as the last one did."""
+        """Start one for the next caller, if there is room; once, for it may end as the last one did."""
         lane.again = None
         async with lane.starting:
             if lane.host is None and not lane.queue:
@@ -254,7 +256,7 @@ class Previews:
                     await self._start(lane, cluster, job)
 
     def _end(self, lane: _Lane, why: str) -> None:
-        """`why` says whether the next one is started for what this one was asked last."""
+        """End a lane's process. why: tells whether the next one is started for this one's last job."""
         if lane.host is not None:
             lane.host.kill(why)
             if lane.host.why in _REPLACED:
@@ -263,20 +265,24 @@ class Previews:
             lane.host = None
 
     def _master(self, job: spec_pb2.JobSpec) -> str:
-        """Where it runs: beside the scheduler, also for a cluster that is elsewhere."""
+        """Return the master where it runs: beside the scheduler, also for a cluster that is elsewhere."""
         cluster = self._fleet.clusters.get(job.spec.cluster)
         return beside(cluster.value.spark_master if cluster else "")
 
-    def _job(self, asked: gateway_pb2.PreviewDaggerRequest) -> spec_pb2.JobSpec:
-        """The launch that is previewed: as a driver has it, but for sinks and platform. Raises: ApiError."""
+    def _job(self, request: gateway_pb2.PreviewDaggerRequest) -> spec_pb2.JobSpec:
+        """Build the launch that is previewed: as a driver has it, but for sinks and platform. Raises:
+        ApiError.
+        """
         spec = spec_pb2.DaggerSpec()
-        spec.CopyFrom(asked.spec)
+        spec.CopyFrom(request.spec)
         del spec.sinks[:]
         spec.sinks.add().log.limit = 1
         spec.emit = spec_pb2.EMIT_FINAL
         now = datetime.now(UTC)
         generation = int(now.timestamp() * 1_000_000)
-        return jobs.build_spec_job(self._fleet, asked.name or PREVIEWED, spec, now=now, generation=generation)
+        return jobs.build_spec_job(
+            self._fleet, request.name or PREVIEWED, spec, now=now, generation=generation
+        )
 
 
 def _progress(phase: Progress.Phase.ValueType, ahead: int = 0) -> gateway_pb2.PreviewDaggerResponse:

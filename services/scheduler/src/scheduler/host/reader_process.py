@@ -1,7 +1,7 @@
 """A process of the runtime that reads something for a caller: its crash or hang harms no scheduler.
 
-What it is asked goes to its stdin, what it finds comes in frames, as `runtime.framed` writes them. Of the
-environment it has the variables that the SecretRefs of its job name, and no others.
+Its job goes to its stdin, its answers come in frames, as `runtime.framed` writes them. Of the environment it
+has the variables that the SecretRefs of its job name, and no others.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from chassis.egress import proxies
 from chassis.errors import ApiError
 from chassis.logging import logger
 from eventlog.follower import Follower
-from fleet import Applied
+from fleet import ApplyResult
 from scheduler.drivers.command import secrets
 from scheduler.drivers.runas import User
 
 ERROR: Final = b"E"
 RETRY: Final = timedelta(seconds=5)
 BEHIND_S: Final = 5.0
-"""How long a host may take to read what its caller has read."""
+"""Seconds that a host may take to read as far in the log as its caller has."""
 _PASSED: Final = ("HOME", "USER")
 _LONGEST_FRAME: Final = 4 * 1024 * 1024
 _REPORT_S: Final = 1.0
-"""How long a crash is waited for once the process has ended: a child of it may hold its stderr open."""
+"""Seconds that a crash is waited for once the process has ended: a child of it may hold its stderr open."""
 
 
 @dataclass(frozen=True, slots=True)
 class HelperProcess:
-    """A process that is told its job by `stdin` and answers frames on `stdout`."""
+    """A process that reads its job from `stdin` and writes frames to `stdout`."""
 
     stdin: asyncio.StreamWriter
     stdout: asyncio.StreamReader
     wait: Callable[[], Awaitable[int]]
     """Waits for its end; the exit code."""
     crash: asyncio.Task[str]
-    """Reads its stderr to the end; what `chassis.crash.describe` says of its exception, or nothing."""
+    """Reads its stderr to the end; gives the exception by `chassis.crash.describe`, or nothing."""
 
 
 def command(python: str, module: str, *words: str) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def command(python: str, module: str, *words: str) -> tuple[str, ...]:
 
 
 def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
-    """What a process is given that reads with the secrets that these messages name."""
+    """Build the environment of a process that reads with the secrets that these messages name."""
     named = [value for message in of for value in secrets(message, inherited).items()]
     passed = {name: inherited[name] for name in _PASSED if name in inherited}
     return {
@@ -73,7 +73,7 @@ def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
 async def running(
     command: tuple[str, ...], folder: Path, environment: Mapping[str, str], user: User | None = None
 ) -> AsyncIterator[HelperProcess]:
-    """A process inside the block, killed behind it: a user's, or the scheduler's own.
+    """Start a process for the block, as a user or as the scheduler itself, and kill it behind the block.
 
     Raises: FileNotFoundError, NotADirectoryError.
     """
@@ -103,15 +103,15 @@ async def running(
 
 
 async def say(process: HelperProcess, text: bytes) -> None:
-    """Write all that a process is told."""
+    """Write the job of a process, and close its stdin."""
     with suppress(ConnectionError):  # it has ended, and its end says why
         process.stdin.write(text)
         await process.stdin.drain()
         process.stdin.close()
 
 
-async def frame(process: HelperProcess, what: str, patience_s: float) -> tuple[bytes, bytes] | None:
-    """The next frame of a process that reads `what`; None at the end.
+async def frame(process: HelperProcess, noun: str, patience_s: float) -> tuple[bytes, bytes] | None:
+    """Return the next frame of a process; None at the end. noun: for what it reads, in messages of failures.
 
     Raises: ApiError, also for a frame that is an error.
     """
@@ -121,34 +121,34 @@ async def frame(process: HelperProcess, what: str, patience_s: float) -> tuple[b
             head = await out.readexactly(5)
             kind, message = head[:1], await out.readexactly(int.from_bytes(head[1:], "big"))
     except TimeoutError as error:
-        text = f"the {what} could not be read in {patience_s:g} s: ask for later ones, or for fewer"
+        text = f"the {noun} could not be read in {patience_s:g} s: ask for later ones, or for fewer"
         metadata = {"limit_seconds": f"{patience_s:g}"}
-        reason = f"{what.upper()}_TIMED_OUT"
+        reason = f"{noun.upper()}_TIMED_OUT"
         raise ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, metadata) from error
     except asyncio.IncompleteReadError as error:
         if await process.wait() == 0 and not error.partial:
             return None
-        raise await died(process, what) from error
+        raise await build_death_error(process, noun) from error
     if kind == ERROR:
         raise refusal(events_pb2.DaggerError.FromString(message))
     return kind, message
 
 
-async def died(process: HelperProcess, what: str) -> ApiError:
-    """Make the error of a process that has ended before its end, with where it crashed, if it did."""
+async def build_death_error(process: HelperProcess, noun: str) -> ApiError:
+    """Build the error of a process that has ended before its end, with where it crashed, if it did."""
     code = await process.wait()
     crash = ""
     with suppress(TimeoutError):
         crash = await asyncio.wait_for(asyncio.shield(process.crash), _REPORT_S)
-    logger().warning("scheduler.reader_died", code=code, what=what, crash=crash)
+    logger().warning("scheduler.reader_died", code=code, what=noun, crash=crash)
     why = f"it failed with {crash}" if crash else "it was killed, or memory is short"
-    text = f"the process that reads the {what} has died on their host: {why}"
-    reason = f"{what.removesuffix('s').upper()}_READER_DIED"
+    text = f"the process that reads the {noun} has died on their host: {why}"
+    reason = f"{noun.removesuffix('s').upper()}_READER_DIED"
     metadata = {"exit_code": str(code), **({"crash": crash} if crash else {})}
     return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, metadata)
 
 
-async def reached(follower: Follower[Applied], sequence: int) -> None:
+async def wait_until_read(follower: Follower[ApplyResult], sequence: int) -> None:
     """Wait until a host has read the control topic as far as its caller. Raises: ApiError."""
     with suppress(TimeoutError):
         async with asyncio.timeout(BEHIND_S):
@@ -160,16 +160,16 @@ async def reached(follower: Follower[Applied], sequence: int) -> None:
 
 
 class Places:
-    """Room for so many readers at once; `what` they read, for a refusal: reads of rows."""
+    """Room for so many readers at once; `noun` names them in a refusal: reads of rows."""
 
-    def __init__(self, most: int, what: str) -> None:
-        self._free, self._most, self._what = most, most, what
+    def __init__(self, most: int, noun: str) -> None:
+        self._free, self._most, self._noun = most, most, noun
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Have one of them for a while. Raises: ApiError when there is none."""
+        """Take one of them for the block. Raises: ApiError when there is none."""
         if not self._free:
-            raise busy(self._most, self._what)
+            raise busy(self._most, self._noun)
         self._free -= 1
         try:
             yield
@@ -177,15 +177,15 @@ class Places:
             self._free += 1
 
 
-def busy(limit: int, what: str) -> ApiError:
-    """No more of this is begun now."""
-    text = f"this host takes {limit} {what} at once, and no more: try again in a moment"
-    metadata = {"limit": str(limit), "what": what}
+def busy(limit: int, noun: str) -> ApiError:
+    """Build the refusal of one process more."""
+    text = f"this host takes {limit} {noun} at once, and no more: try again in a moment"
+    metadata = {"limit": str(limit), "what": noun}
     return ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "HOST_BUSY", text, metadata, retry_after=RETRY)
 
 
 def refusal(error: events_pb2.DaggerError) -> ApiError:
-    """A reader's error as a caller sees it: what may pass is UNAVAILABLE."""
+    """Build a caller's error of a reader's: what may pass is UNAVAILABLE."""
     code = grpc.StatusCode.UNAVAILABLE if error.retryable else grpc.StatusCode.FAILED_PRECONDITION
     metadata = {"domain": events_pb2.ErrorDomain.Name(error.domain)}
     return ApiError(code, error.reason, error.detail.rstrip("."), metadata)

@@ -21,7 +21,7 @@ from chassis.files import read_plain
 from daggerspec.rundir import SPEC
 from scheduler.drivers import runas
 from scheduler.host import reader_process
-from scheduler.host.reader_process import RETRY, HelperProcess, Places, died, environment
+from scheduler.host.reader_process import RETRY, HelperProcess, Places, build_death_error, environment
 
 MODULE: Final = "runtime.readrows"
 SNAPSHOT: Final = b"S"
@@ -50,7 +50,7 @@ class RowReader:
     async def frames(
         self, run_dir: Path, request: host_pb2.ReadHostRowsRequest
     ) -> AsyncGenerator[bytes, None]:
-        """What a reader of a launch finds: serialised ReadRowsResponses. Raises: ApiError."""
+        """Yield what a reader of a launch finds: serialised ReadRowsResponses. Raises: ApiError."""
         with self._places.one():
             async with self._reader(run_dir, f"--sink={request.request.sink}") as process:
                 await reader_process.say(process, request.SerializeToString())
@@ -60,32 +60,34 @@ class RowReader:
     async def archive(
         self, run_dir: Path, request: host_pb2.DescribeHostArchiveRequest
     ) -> AsyncGenerator[bytes, None]:
-        """What a reader finds of a table's files: a serialised DescribeArchiveResponse. Raises: ApiError."""
+        """Yield what a reader finds of a table's files: a serialised DescribeArchiveResponse. Raises:
+        ApiError.
+        """
         with self._places.one():
-            asked = f"--sink={request.request.sink}"
-            async with self._reader(run_dir, asked, module=ARCHIVE) as process:
+            argument = f"--sink={request.request.sink}"
+            async with self._reader(run_dir, argument, module=ARCHIVE) as process:
                 while (frame := await reader_process.frame(process, _ARCHIVE, self._patience_s)) is not None:
                     yield frame[1]
 
-    async def watched(
-        self, run_dir: Path, sink: str, asked: asyncio.Event
+    async def watch_frames(
+        self, run_dir: Path, sink: str, wanted: asyncio.Event
     ) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """What a reader finds that looks again and again: kinds, and serialised WatchRowsResponses.
+        """Yield the frames of a reader that looks again and again: kinds, and serialised WatchRowsResponses.
 
-        Whenever `asked` is set, it is cleared, and the next look gives all rows. Raises: ApiError.
+        Whenever `wanted` is set, it is cleared, and the next look gives all rows. Raises: ApiError.
         """
         async with self._reader(run_dir, f"--sink={sink}", "--watch") as process:
-            asking = asyncio.create_task(_ask(process, asked))
+            asker = asyncio.create_task(_ask(process, wanted))
             try:
                 while (frame := await self._frame(process)) is not None:
                     yield frame
-                raise await died(process, _ROWS)
+                raise await build_death_error(process, _ROWS)
             finally:
-                asking.cancel()
+                asker.cancel()
 
     @asynccontextmanager
     async def _reader(self, run_dir: Path, *arguments: str, module: str = "") -> AsyncIterator[HelperProcess]:
-        """A reader of a launch, which may be tidied away while it is asked for. Raises: ApiError."""
+        """Start a reader of a launch, which may be removed meanwhile. Raises: ApiError."""
         line = reader_process.command(
             self._python, module or self._module, "--run-dir", str(run_dir), *arguments
         )
@@ -114,10 +116,10 @@ class RowReader:
         return await reader_process.frame(process, _ROWS, self._patience_s)
 
 
-async def _ask(process: HelperProcess, asked: asyncio.Event) -> None:
+async def _ask(process: HelperProcess, wanted: asyncio.Event) -> None:
     with suppress(ConnectionError):  # it has ended, and its end says why
         while True:
-            await asked.wait()
-            asked.clear()
+            await wanted.wait()
+            wanted.clear()
             process.stdin.write(b"?")
             await process.stdin.drain()

@@ -1,7 +1,7 @@
 """Watches of rows: one reader looks for all who watch the same rows of a launch.
 
-After each look the reader says what is new, and all rows to who has begun to watch since: what each watcher
-takes of that stands in `Mailbox`.
+After each look the reader sends new rows, and all rows where somebody has begun to watch since: `Mailbox` has
+what each watcher takes of that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.host.reader_process import busy
 from scheduler.host.row_reader import SNAPSHOT, RowReader
 
 MOST_WAITING: Final = 64
-"""Messages that may wait for who watches: about as many looks. Who is slower begins anew."""
+"""Messages that may wait for a watcher: about as many looks. A slower one begins anew."""
 
 
 class Watches:
@@ -27,16 +27,16 @@ class Watches:
     def __init__(self, rows: RowReader, most: int) -> None:
         self._rows = rows
         self._most = most
-        self._shared: dict[tuple[Path, str], Shared] = {}
+        self._shared: dict[tuple[Path, str], SharedWatch] = {}
 
     async def messages(self, run_dir: Path, sink: str) -> AsyncGenerator[bytes, None]:
-        """Serialised WatchRowsResponses: all rows, then what is new after each look. Raises: ApiError."""
+        """Yield serialised WatchRowsResponses: all rows, then new ones after each look. Raises: ApiError."""
         key = run_dir, sink
         shared = self._shared.get(key)
         if shared is None or shared.over:
             if len(self._shared) >= self._most:
                 raise busy(self._most, "watches of rows")
-            shared = self._shared[key] = Shared(self._rows, run_dir, sink)
+            shared = self._shared[key] = SharedWatch(self._rows, run_dir, sink)
         mailbox = shared.join()
         try:
             while True:
@@ -51,40 +51,40 @@ class Watches:
             shared.end(error)
 
 
-class Shared:
+class SharedWatch:
     """One reader, and everybody who watches what it finds."""
 
     def __init__(self, rows: RowReader, run_dir: Path, sink: str) -> None:
         self._members: set[Mailbox] = set()
-        self._asked = asyncio.Event()
+        self._wanted = asyncio.Event()
         self._task = asyncio.create_task(self._read(rows, run_dir, sink))
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is read."""
+        """True when nothing more is read."""
         return self._task.done()
 
     def join(self) -> Mailbox:
         """Watch from now on."""
-        mailbox = Mailbox(self._asked)
+        mailbox = Mailbox(self._wanted)
         self._members.add(mailbox)
         return mailbox
 
     def leave(self, mailbox: Mailbox) -> bool:
-        """Watch no more; the last one ends it, and is told so."""
+        """Leave the watch; return True for the last watcher, which ends it."""
         self._members.discard(mailbox)
         if not self._members:
             self._task.cancel()
         return not self._members
 
     def end(self, error: Exception) -> None:
-        """Everybody is told why there is no more."""
+        """Send all watchers the error that ends their watches."""
         for mailbox in self._members:
             mailbox.fail(error)
 
     async def _read(self, rows: RowReader, run_dir: Path, sink: str) -> None:
         try:
-            async for kind, message in rows.watched(run_dir, sink, self._asked):
+            async for kind, message in rows.watch_frames(run_dir, sink, self._wanted):
                 for mailbox in self._members:
                     mailbox.take(kind, message)
         except Exception as error:  # noqa: BLE001 - whatever it is: who watches would wait for ever
@@ -101,23 +101,23 @@ class _State(Enum):
 
 
 class Mailbox:
-    """What waits for one watcher."""
+    """Messages that wait for one watcher."""
 
-    def __init__(self, asked: asyncio.Event) -> None:
-        self._asked = asked
+    def __init__(self, wanted: asyncio.Event) -> None:
+        self._wanted = wanted
         self._waiting: asyncio.Queue[bytes | Exception] = asyncio.Queue()
         self._state = _State.JOINED
-        asked.set()
+        wanted.set()
 
     async def next(self) -> bytes:
-        """The next message. Raises: ApiError; whatever else the reader has ended with."""
+        """Return the next message. Raises: ApiError; whatever else the reader has ended with."""
         message = await self._waiting.get()
         if isinstance(message, bytes):
             return message
         raise replace(message) if isinstance(message, ApiError) else message
 
     def take(self, kind: bytes, message: bytes) -> None:
-        """A message of the reader, which may be for others."""
+        """Take a message of the reader, which may be for others."""
         if kind == SNAPSHOT:
             if self._state in (_State.READY, _State.TAKING):
                 self._state = _State.TAKING
@@ -131,8 +131,8 @@ class Mailbox:
             else:
                 self._waiting = asyncio.Queue()
                 self._state = _State.JOINED
-                self._asked.set()
+                self._wanted.set()
 
     def fail(self, error: Exception) -> None:
-        """There is no more, and why."""
+        """Put the error that ends the watch."""
         self._waiting.put_nowait(error)

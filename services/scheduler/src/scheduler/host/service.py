@@ -1,8 +1,8 @@
-"""HostService: what lies on this host and nowhere else, served to gateways.
+"""HostService: logs, rows, previews and operations of this host, served to gateways.
 
 It looks at the run directories, and for streams at the fold, leads no dagger anywhere, and lasts as long as
-the process: a standby serves as the leader does. When it drains, what is followed ends with where to go on:
-the next scheduler of this host answers that.
+the process: a standby serves as the leader does. When it drains, followed logs end with their position: the
+next scheduler of this host goes on from there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from scheduler.host.row_reader import RowReader
 from scheduler.host.row_watch import Watches
 
 DRAIN_S: Final = 2.0
-"""How long calls may take once the host drains."""
+"""Seconds that calls may take once the host drains."""
 MAX_STREAMS: Final = 256
 READING: Final = 4
 """Files that are read at once."""
@@ -102,11 +102,11 @@ class HostService:
     async def ReadHostLog(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostLogRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
-        """The last lines of a dagger's newest log; then, if asked, what is written, into later launches.
+        """Yield the last lines of a dagger's newest log; with `follow` also later ones, into later launches.
 
         Raises: ApiError.
         """
-        wrong = [*self._wrong(request), *log_reader.violations(request.request)]
+        wrong = [*self._find_violations(request), *log_reader.violations(request.request)]
         if wrong:
             raise invalid(wrong)
         async with aclosing(self._log.steps(request)) as steps:
@@ -116,15 +116,15 @@ class HostService:
     async def ReadHostRows(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
-        """Rows of the newest launch; none when there is none. Raises: ApiError."""
-        asked, columns = request.request, [from_proto(column) for column in request.columns]
-        wrong = [*self._wrong(request), *_wrong_sink(asked.sink)]
-        if not 0 <= asked.limit <= MAX_READ_ROWS:
+        """Yield rows of the newest launch; none when there is none. Raises: ApiError."""
+        query, columns = request.request, [from_proto(column) for column in request.columns]
+        wrong = [*self._find_violations(request), *_find_sink_violations(query.sink)]
+        if not 0 <= query.limit <= MAX_READ_ROWS:
             wrong.append(Violation("request.limit", f"must be 0 to {MAX_READ_ROWS}", "OUT_OF_RANGE"))
-        wrong += selection.violations("request.", asked, columns)
+        wrong += selection.violations("request.", query, columns)
         if wrong:
             raise invalid(wrong)
-        launch = await self._launch(asked.name, request.create_sequence)
+        launch = await self._launch(query.name, request.create_sequence)
         if launch is None:
             return
         async with aclosing(self._rows.frames(launch, request)) as frames:
@@ -134,38 +134,38 @@ class HostService:
     async def WatchHostRows(  # noqa: N802 - gRPC's name
         self, request: host_pb2.WatchHostRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
-        """The newest rows of the newest launch, and what is new; then of the one that is launched next.
+        """Yield the newest rows of the newest launch, and new ones; then those of the next launch.
 
         Raises: ApiError.
         """
-        asked = request.request
-        if wrong := [*self._wrong(request), *_wrong_sink(asked.sink)]:
+        query = request.request
+        if wrong := [*self._find_violations(request), *_find_sink_violations(query.sink)]:
             raise invalid(wrong)
         while True:
-            launch = await self._launch(asked.name, request.create_sequence)
+            launch = await self._launch(query.name, request.create_sequence)
             if launch is None:
                 yield gateway_pb2.WatchRowsResponse()
                 await self._pause(WATCH_S)
                 continue
-            async with aclosing(self._watches.messages(launch, asked.sink)) as messages:
+            async with aclosing(self._watches.messages(launch, query.sink)) as messages:
                 async for message in messages:
                     yield gateway_pb2.WatchRowsResponse.FromString(message)
-                    if await self._launch(asked.name, request.create_sequence) != launch:
+                    if await self._launch(query.name, request.create_sequence) != launch:
                         break
 
     async def PreviewHostDagger(  # noqa: N802 - gRPC's name
         self, request: host_pb2.PreviewHostDaggerRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.PreviewDaggerResponse]:
-        """A preview, in the process of its cluster."""
-        self._meant(request.host)
-        async with aclosing(self._there(self._previews, "previews nothing").steps(request)) as steps:
+        """Yield the steps of a preview, in the process of its cluster. Raises: ApiError."""
+        self._check_host(request.host)
+        async with aclosing(self._require(self._previews, "previews nothing").steps(request)) as steps:
             async for step in steps:
                 yield step
 
     async def _operate(self, method: str, request: Any, context: Context) -> AsyncIterator[Message]:
         """Answer a method of `operation_table`. Raises: ApiError."""
-        self._meant(request.host)
-        operations = self._there(self._operations, f"answers no {method}")
+        self._check_host(request.host)
+        operations = self._require(self._operations, f"answers no {method}")
         if wrong := operations.find_violations(method, request):
             raise invalid(wrong)
         async with aclosing(operations.run(method, request)) as answers:
@@ -175,8 +175,10 @@ class HostService:
     async def DescribeHostArchive(  # noqa: N802 - gRPC's name
         self, request: host_pb2.DescribeHostArchiveRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.DescribeArchiveResponse]:
-        """The files of a table that the newest launch writes; none when there is none. Raises: ApiError."""
-        if wrong := [*self._wrong(request), *_wrong_sink(request.request.sink)]:
+        """Yield the files of a table that the newest launch writes; none when there is none. Raises:
+        ApiError.
+        """
+        if wrong := [*self._find_violations(request), *_find_sink_violations(request.request.sink)]:
             raise invalid(wrong)
         launch = await self._launch(request.request.name, request.create_sequence)
         if launch is None:
@@ -185,19 +187,19 @@ class HostService:
             async for frame in frames:
                 yield gateway_pb2.DescribeArchiveResponse.FromString(frame)
 
-    def _there(self, part: Found | None, else_it: str) -> Found:
-        """What this host may not have. Raises: ApiError."""
+    def _require(self, part: Found | None, else_it: str) -> Found:
+        """Return a part that this host may lack. Raises: ApiError."""
         if part is None:
             text = f"this host {else_it}"
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
         return part
 
     async def _reading(self, read: Callable[..., Found], *arguments: Any) -> Found:
-        """What a function answers that reads files."""
+        """Run a function that reads files in a thread of its own; return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, read, *arguments)
 
     async def _launch(self, name: str, create_sequence: int) -> Path | None:
-        """The run directory of a dagger's newest launch."""
+        """Return the run directory of a dagger's newest launch."""
         spec = await self._reading(driver_log.newest, self._runs, name, create_sequence, SPEC)
         return spec and spec.parent
 
@@ -213,13 +215,13 @@ class HostService:
         text = f"the scheduler of host {self._host} shuts down: ask again"
         return ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_DRAINING", text, metadata={"host": self._host})
 
-    def _wrong(self, request: HostRequest) -> list[Violation]:
-        """What is wrong with the name it asks for. Raises: ApiError when another host is meant."""
-        self._meant(request.host)
+    def _find_violations(self, request: HostRequest) -> list[Violation]:
+        """Return the violations of the name in a request. Raises: ApiError when another host is meant."""
+        self._check_host(request.host)
         return list(fields.name("request.name", request.request.name))
 
-    def _meant(self, host: str) -> None:
-        """Raises: ApiError when another host is meant."""
+    def _check_host(self, host: str) -> None:
+        """Refuse a request to another host. Raises: ApiError."""
         if host not in ("", self._host):
             raise ApiError(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -233,10 +235,10 @@ class HostService:
 async def serving(
     service: HostService, endpoint: Endpoint, counted: Concern | None = None
 ) -> AsyncIterator[int]:
-    """Serves inside the block; gives the port. `counted` counts calls. Raises: CannotBind."""
+    """Serve inside the block; yield the port. `counted` counts calls. Raises: CannotBind."""
     connections = Connections()
-    known = authentication(endpoint.tokens)
-    calls = interceptor(host_pb2.DESCRIPTOR, known, counted, connections=connections)
+    authenticator = authentication(endpoint.tokens)
+    calls = interceptor(host_pb2.DESCRIPTOR, authenticator, counted, connections=connections)
     server = grpc.aio.server(interceptors=[calls], options=_OPTIONS)
     host_pb2_grpc.add_HostServiceServicer_to_server(cast(Any, service), server)
     port = endpoint.open(server)
@@ -250,7 +252,7 @@ async def serving(
         service.close()
 
 
-def _wrong_sink(sink: str) -> list[Violation]:
+def _find_sink_violations(sink: str) -> list[Violation]:
     if re.fullmatch(r"[a-z0-9_-]{0,64}", sink):
         return []
     return [Violation("request.sink", "is not the name of a sink, nor of a kind", "INVALID_NAME")]

@@ -19,7 +19,7 @@ from election import Beats
 from eventlog import Draft, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide.agent import Submit, next_step
 from fleet.decide.reconcile import Drain, Kill
 from fleet.fold.hosts import host_subject
@@ -38,7 +38,7 @@ class Agent:
     def __init__(
         self,
         fleet: Fleet,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         drivers: Drivers,
         observer: Observer,
         launcher: Launcher,
@@ -180,7 +180,7 @@ class Agent:
             action=type(action).__name__,
         )
 
-    async def _report(self, dagger: Dagger, fact: Any) -> Step[Applied]:
+    async def _report(self, dagger: Dagger, fact: Any) -> Step[ApplyResult]:
         """Append what only this host knows, under the newest leader's epoch and the agent's own,
         and read it back. An agent that was replaced while it acted is ignored.
 

@@ -1,4 +1,4 @@
-"""How many drivers this host can hold, and how much memory there is for them."""
+"""Capacity of this host: drivers, and memory for them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CGROUP: Final = Path("/sys/fs/cgroup")
 
 
 def available_mib(cgroup: Path = _CGROUP) -> int:
-    """Memory that can be had now, MiB: of the host, or of our control group when that allows less. What files
-    take of it in the page cache can be had.
+    """Return the MiB of memory that can be had now: of the host, or of our control group when that allows
+    less. What files take of it in the page cache can be had.
     """
     available = int(psutil.virtual_memory().available)
     for names in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
@@ -37,14 +37,16 @@ def available_mib(cgroup: Path = _CGROUP) -> int:
 
 
 def _page_cache(stat: str) -> int:
-    """Bytes that a control group has of files. Raises: ValueError."""
-    told = dict(line.split(maxsplit=1) for line in stat.splitlines())
-    prefix = "total_" if "total_inactive_file" in told else ""
-    return sum(int(told.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+    """Return the bytes that a control group has of files. Raises: ValueError."""
+    values = dict(line.split(maxsplit=1) for line in stat.splitlines())
+    prefix = "total_" if "total_inactive_file" in values else ""
+    return sum(int(values.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
 
 
 class HostMemory:
-    """What drivers may need together on this host, measured anew every few seconds: what others leave."""
+    """Memory that drivers may need together on this host, measured anew every few seconds: what others
+    leave.
+    """
 
     def __init__(
         self,
@@ -63,8 +65,8 @@ class HostMemory:
         self._when = 0.0
 
     def mib(self) -> int:
-        """MiB now, as far as that is no short peak: the median of the last three measurements. What one
-        driver needs at least.
+        """Return the MiB now, as far as that is no short peak: the median of the last three measurements; at
+        least what one driver needs.
         """
         now = self._clock()
         if not self._measured or now - self._when >= MEASURED_EVERY_S:
@@ -74,7 +76,9 @@ class HostMemory:
 
 
 def max_drivers(memory_mib: int, driver_memory_mib: int) -> int:
-    """Drivers that fit beside each other, at least 1, where so much memory is available and none runs yet."""
+    """Return how many drivers fit beside each other, at least 1, where so much memory is available and none
+    runs.
+    """
     driver_mib = _each(driver_memory_mib)
     return max(driver_mib, memory_mib - RESERVE_MIB) // driver_mib
 

@@ -1,5 +1,6 @@
-"""The heartbeats topic: what drivers say about themselves, and the leading scheduler's own beat. And how far
-the topic goes of what they set aside.
+"""The heartbeats topic: reads those of drivers, agents and schedulers, and sends the leading scheduler's own
+beat.
+And reads how far the quarantine goes.
 
 Any number of partitions, nothing committed, only what comes: one that was missed is followed by another.
 """
@@ -27,7 +28,9 @@ _AGAIN_S: Final = 1.0
 
 
 async def set_aside_ends(connection: Connection) -> Mapping[int, int]:
-    """The offset behind the last record of each partition of the quarantine. Raises: LogUnavailable."""
+    """Return the offset behind the last record of each partition of the quarantine. Raises:
+    LogUnavailable.
+    """
     try:
         async with all_partitions(connection, QUARANTINE, begin="latest") as (consumer, partitions):
             ends = await consumer.end_offsets(partitions)
@@ -84,7 +87,9 @@ class Heartbeats:
         self._sending = Spell()
 
     async def follow(self) -> AsyncGenerator[Record]:
-        """What comes from now on, for ever. Waits through outages; begins anew when its consumer is stuck."""
+        """Yield what comes from now on, for ever. Waits through outages; begins anew when its consumer is
+        stuck.
+        """
         lost = False
         while True:
             try:

@@ -25,7 +25,7 @@ from google.protobuf.message import Message
 from daggerspec.catalogue import UnresolvedName
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide.placement import AGENT_TOO_OLD
 from fleet.fold.phases import DELETED
 from fleet.fold.resolve import job
@@ -38,7 +38,7 @@ from scheduler.drivers.spares import Spares
 from scheduler.threads import to_its_end
 
 # Appends a fact about a dagger and reads it back: what became of it. Raises: LeadershipLost.
-Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[Applied]]]
+Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[ApplyResult]]]
 
 
 class Launcher:
@@ -46,7 +46,7 @@ class Launcher:
 
     def __init__(
         self,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         fleet: Fleet,
         drivers: Drivers,
         spares: Spares,
@@ -178,15 +178,17 @@ class Launcher:
         except OSError as error:
             return _os_error(error)
 
-    def _read_back(self, name: str, step: Step[Applied], still_leading: Callable[[], None]) -> Dagger | None:
-        """The dagger whose launch was intended; None when that was refused. Raises: LeadershipLost."""
+    def _read_back(
+        self, name: str, step: Step[ApplyResult], still_leading: Callable[[], None]
+    ) -> Dagger | None:
+        """Return the dagger whose launch was intended; None when that was refused. Raises: LeadershipLost."""
         still_leading()
         intended = self._fleet.daggers[name]
         accepted = step.applied.changed and intended.generation == step.record.sequence
         return intended if accepted else None
 
     def job(self, dagger: Dagger, generation: int, run_dir: Path) -> spec_pb2.JobSpec:
-        """What a process is told that works for a dagger, in a directory. Raises: UnresolvedName."""
+        """Build the job of a process that works for a dagger, in a directory. Raises: UnresolvedName."""
         self._secrets.check(self._fleet, dagger)
         return job(
             self._fleet,
@@ -206,14 +208,14 @@ class Launcher:
         prepared.batches.CopyFrom(self._batches)
         living = (other for other in self._fleet.daggers.values() if other.phase != DELETED)
         prepared.checkpoints.root = self._checkpoints
-        prepared.checkpoints.used = any(map(self._kept_one, living))
-        prepared.checkpoints.has_own = self._kept_one(dagger)
+        prepared.checkpoints.used = any(map(self._has_checkpoint, living))
+        prepared.checkpoints.has_own = self._has_checkpoint(dagger)
         prepared.from_start = dagger.from_start
         command, environment = self._command(prepared, self._master(dagger))
         return prepared, command, environment
 
-    def _kept_one(self, dagger: Dagger) -> bool:
-        """Whether a dagger has kept a checkpoint in the root, says the log: a driver that was RUNNING has."""
+    def _has_checkpoint(self, dagger: Dagger) -> bool:
+        """Tell whether a dagger has a checkpoint in the root, by the log: a driver that was RUNNING has."""
         return bool(dagger.ran_on) and (self._shared or dagger.ran_on == self._drivers.host)
 
     def _master(self, dagger: Dagger) -> str:

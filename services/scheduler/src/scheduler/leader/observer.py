@@ -1,4 +1,4 @@
-"""What there is to know of drivers: their heartbeats, this host's process table, what they left behind."""
+"""Observes drivers: their heartbeats, this host's process table, the files that they leave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.occupancy import Occupancy, for_driver
 
 _UNKNOWN: Final = 1_000
-"""So many names more than there are daggers may be heard of."""
+"""Names, beyond the number of daggers, of which heartbeats are remembered."""
 
 
 class Observer:
@@ -33,7 +33,7 @@ class Observer:
         processes: ProcessWatcher,
         room: Callable[[], Room],
         clock: Callable[[], datetime],
-        taken: Callable[[], Occupancy],
+        occupancy: Callable[[], Occupancy],
         *,
         cutover: bool,
         overload: Callable[[], str],
@@ -46,38 +46,40 @@ class Observer:
         self._watch, self._shared = watch, shared
         self._overload = overload
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
-        self._room, self._taken, self._cutover = room, taken, cutover
+        self._room, self._occupancy, self._cutover = room, occupancy, cutover
         self._now = clock
         self._listening_since = clock()
-        self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
+        self._heartbeats: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
 
-    def heard(self, heartbeat: telemetry_pb2.Heartbeat) -> bool:
-        """A heartbeat came; whether it is of the newest launch that was heard of."""
-        known = self._heard.get(heartbeat.dagger)
-        if known is not None and heartbeat.generation < known[0].generation:
+    def note_heartbeat(self, heartbeat: telemetry_pb2.Heartbeat) -> bool:
+        """Take in a heartbeat; tell whether it is of the newest launch that was heard of."""
+        newest = self._heartbeats.get(heartbeat.dagger)
+        if newest is not None and heartbeat.generation < newest[0].generation:
             return False
-        if known is None:
+        if newest is None:
             self._forget()
-        self._heard[heartbeat.dagger] = heartbeat, self._now()
+        self._heartbeats[heartbeat.dagger] = heartbeat, self._now()
         return True
 
     @property
     def remembered(self) -> int:
-        """Of how many names heartbeats are remembered."""
-        return len(self._heard)
+        """Number of names of which heartbeats are remembered."""
+        return len(self._heartbeats)
 
     def _forget(self) -> None:
-        """Names come as others go, and some are of no dagger: they are no more than there are daggers, and a
-        few that the log may still tell of.
+        """Forget names of no living dagger once there are many: they come as others go, and the log may still
+        tell of a few.
         """
-        if len(self._heard) > len(self._fleet.daggers) + _UNKNOWN:
-            self._heard = {
-                name: heard for name, heard in self._heard.items() if self._fleet.living(name) is not None
+        if len(self._heartbeats) > len(self._fleet.daggers) + _UNKNOWN:
+            self._heartbeats = {
+                name: entry
+                for name, entry in self._heartbeats.items()
+                if self._fleet.living(name) is not None
             }
 
     def observe(self, dagger: Dagger) -> Observation:
-        """What there is to know about the newest launch of a dagger."""
-        heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
+        """Observe the newest launch of a dagger."""
+        heartbeat, heard_at = self._heartbeats.get(dagger.name, (None, self._listening_since))
         if heartbeat is not None and heartbeat.generation != dagger.generation:
             heartbeat, heard_at = None, self._listening_since
         presence, alive, left, overload, deployment = Presence.REMOTE, None, None, "", ""
@@ -86,7 +88,7 @@ class Observer:
             # Only its heartbeats told of it, see fleet.decide.reconcile.
             if driver.host == self._drivers.host and not driver.pid:
                 alive = self._drivers.find(dagger.name, dagger.generation)
-                driver = alive or self._drivers.lost(dagger.name, dagger.generation)
+                driver = alive or self._drivers.build_lost_handle(dagger.name, dagger.generation)
             presence = self._drivers.presence(driver)
             if presence is Presence.GONE:
                 left = self._drivers.exit(driver)
@@ -121,7 +123,7 @@ class Observer:
         )
 
     def _shadow(self, dagger: Dagger) -> ShadowObservation | None:
-        """What there is to know about the shadow of a dagger."""
+        """Observe the shadow of a dagger."""
         shadow = dagger.shadow
         if shadow is None:
             return None
@@ -136,7 +138,9 @@ class Observer:
         return ShadowObservation(presence=presence, state=self._drivers.shadow_state(shadow.driver))
 
     def _may_cut_over(self, dagger: Dagger) -> bool:
-        """Whether another driver of it may run beside its own. Worked out where an edit waits to be made."""
+        """Tell whether another driver of it may run beside its own. Worked out where an edit waits to be
+        made.
+        """
         if not self._cutover or dagger.driver is None or dagger.current or dagger.shadow is not None:
             return False
         return self._lacks_room(dagger) is None
@@ -163,7 +167,7 @@ class Observer:
 
         Where each host has checkpoints of its own, one that has the dagger's is the only one.
         """
-        own = Candidate(host=self._drivers.host, room=for_driver(self._room(), self._taken()))
+        own = Candidate(host=self._drivers.host, room=for_driver(self._room(), self._occupancy()))
         others = {
             host: Candidate(host=host, room=room_of(standing, own.room.driver_memory_mib))
             for host, standing in sorted(self._fleet.standings.items())
@@ -181,7 +185,7 @@ class Observer:
         return registered is not None and registered.shared_checkpoints
 
     def _lacks_room(self, dagger: Dagger) -> Full | None:
-        """Why one driver more of it does not fit beside those that run."""
-        fleet, room = self._fleet, for_driver(self._room(), self._taken())
+        """Return why one driver more of it does not fit beside those that run; None where it does."""
+        fleet, room = self._fleet, for_driver(self._room(), self._occupancy())
         running = (fleet.daggers[name] for name in fleet.occupied)
         return quotas.full(fleet.catalogue, running, fleet.occupied_on(self._drivers.host), dagger, room)

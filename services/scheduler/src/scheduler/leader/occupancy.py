@@ -1,4 +1,4 @@
-"""What of a host's room is taken beside the drivers that run, and what that leaves to whom. Pure.
+"""Occupancy of a host beside the drivers that run, and the room that it leaves. Pure.
 
 Drivers and replays are asked for: each counts the others. A process that previews counts both, and other such
 processes; the spare counts all. Whoever counts others gives way to them, and is not counted by them.
@@ -18,7 +18,7 @@ from fleet.fold.quotas import Room, need_mib
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
-    """What lives on a host beside drivers."""
+    """Number of processes on a host beside drivers."""
 
     replays: int = 0
     """Attempts of replays."""
@@ -29,35 +29,37 @@ class Occupancy:
 
     @staticmethod
     def of(attempts: Iterable[bool], previews: int = 0) -> Occupancy:
-        """Attempts of replays, each by whether it has Spark, and processes that preview."""
+        """Count attempts of replays, each by whether it has Spark, and processes that preview."""
         counted = Counter(attempts)
         return Occupancy(replays=counted.total(), computing=counted[True], previews=previews)
 
 
 def usual_mib(room: Room) -> int:
-    """What the spare needs, and a process that previews: as much as a driver of the usual size."""
+    """Return the MiB of the spare, and of a process that previews: as much as a driver of the usual size."""
     return need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
 
 
-def for_driver(room: Room, taken: Occupancy) -> Room:
-    """What is left for drivers that run, and for another one."""
-    without = (taken.replays - taken.computing) * REPLAY_MIB
-    return _without(room, without + taken.computing * usual_mib(room))
+def for_driver(room: Room, occupancy: Occupancy) -> Room:
+    """Return the room for drivers that run, and for another one."""
+    without = (occupancy.replays - occupancy.computing) * REPLAY_MIB
+    return _without(room, without + occupancy.computing * usual_mib(room))
 
 
-def for_replay(room: Room, taken: Occupancy) -> Room:
-    """The same for an attempt of a replay, which is none of the drivers that are counted."""
-    return replace(for_driver(room, taken), drivers=None)
+def for_replay(room: Room, occupancy: Occupancy) -> Room:
+    """Return the room for an attempt of a replay, which is none of the drivers that are counted."""
+    return replace(for_driver(room, occupancy), drivers=None)
 
 
-def for_preview(room: Room, taken: Occupancy) -> Room:
-    """The same for a process that previews, beside the others in `taken`; it is no driver either."""
-    return replace(_without(for_driver(room, taken), taken.previews * usual_mib(room)), drivers=None)
+def for_preview(room: Room, occupancy: Occupancy) -> Room:
+    """Return the room for a process that previews, beside the others in `occupancy`; it is no driver
+    either.
+    """
+    return replace(_without(for_driver(room, occupancy), occupancy.previews * usual_mib(room)), drivers=None)
 
 
-def for_spare(room: Room, taken: Occupancy) -> Room:
-    """The same for the spare, which is to become a driver."""
-    return _without(for_driver(room, taken), taken.previews * usual_mib(room))
+def for_spare(room: Room, occupancy: Occupancy) -> Room:
+    """Return the room for the spare, which is to become a driver."""
+    return _without(for_driver(room, occupancy), occupancy.previews * usual_mib(room))
 
 
 def _without(room: Room, mib: int) -> Room:

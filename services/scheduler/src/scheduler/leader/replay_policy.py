@@ -1,4 +1,4 @@
-"""What is to be done next about the replay of a dagger (ADR 95): level-triggered, as `reconcile`. Pure.
+"""Decides about the replay of a dagger (ADR 95): level-triggered, as `reconcile`. Pure.
 
 An attempt is intended in the log before it is started: `ReplayStarted` with the host and no process. The
 sequence of that record is the attempt's number, and fences all attempts before it. An intent that nobody
@@ -21,7 +21,7 @@ from fleet.fold.quotas import Full
 from fleet.fold.replay import Replay
 
 ATTEMPTS: Final = 5
-"""So many that end unfinished, and it is given up."""
+"""Attempts that end unfinished before a replay is given up."""
 _FIRST_DELAY: Final = timedelta(seconds=1)
 _LONGEST_DELAY: Final = timedelta(minutes=1)
 
@@ -39,19 +39,19 @@ class End:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What this host knows of the attempts of one replay."""
+class ReplayObservation:
+    """Observation of the attempts of one replay, on this host."""
 
     alive: tuple[events_pb2.DriverHandle, ...] = ()
     """Those that live, the newest last."""
     strays: tuple[events_pb2.DriverHandle, ...] = ()
     """Attempts of other replays of the dagger that live."""
     left: events_pb2.Exited | None = None
-    """How the one ended that the log knows of; None where it is on another host."""
+    """Exit of the attempt that the log knows; None where it is on another host."""
     outcomes: Mapping[str, int] = field(default_factory=dict)
-    """What that one has counted, once it has finished."""
+    """Counts of that attempt, once it has finished."""
     full: Full | None = None
-    """Why this host has no room for an attempt now; None: it has."""
+    """Reason why this host has no room for an attempt now; None: it has."""
 
 
 Action: TypeAlias = (
@@ -64,38 +64,40 @@ Action: TypeAlias = (
 )
 
 
-def next_step(dagger: Dagger, seen: Seen, *, host: str, now: datetime) -> Action | None:
-    """What the leading scheduler of this host does next about a dagger's replay; None: nothing, or wait."""
+def next_step(dagger: Dagger, observation: ReplayObservation, *, host: str, now: datetime) -> Action | None:
+    """Return what the leading scheduler of this host does next about a dagger's replay; None: nothing, or
+    wait.
+    """
     replay = dagger.replay
-    if seen.strays:
-        return End(seen.strays)
+    if observation.strays:
+        return End(observation.strays)
     if replay is None or replay.finished is not None:
-        return End(seen.alive) if seen.alive else None
+        return End(observation.alive) if observation.alive else None
     if dagger.desired == gateway_pb2.DESIRED_DELETED:
-        return End(seen.alive) if seen.alive else _given_up(replay, _deleted())
-    if seen.alive:
-        *older, newest = seen.alive
+        return End(observation.alive) if observation.alive else _give_up(replay, _build_deleted_error())
+    if observation.alive:
+        *older, newest = observation.alive
         if older:
             return End(tuple(older))
         if replay.process != newest:
             return events_pb2.ReplayStarted(replay_id=replay.id, process=newest, adopted=True)
         return None
     process = replay.process
-    if process is not None and process.host == host and process.pid and seen.left is not None:
-        return _ended(replay, seen.left, seen.outcomes)
+    if process is not None and process.host == host and process.pid and observation.left is not None:
+        return _conclude(replay, observation.left, observation.outcomes)
     if process is None and replay.exit_time is not None:
         wait = delay(dagger.name, max(replay.exits, 1), base=_FIRST_DELAY, cap=_LONGEST_DELAY)
         if now < replay.exit_time + wait:
             return None
-    if seen.full is None:
+    if observation.full is None:
         return Start()
-    if replay.waits is not None and replay.waits.reason == seen.full.reason:
+    if replay.waits is not None and replay.waits.reason == observation.full.reason:
         return None  # said once; started when there is room
-    return events_pb2.ReplayWaits(replay_id=replay.id, error=seen.full.error)
+    return events_pb2.ReplayWaits(replay_id=replay.id, error=observation.full.error)
 
 
 def is_wanted(dagger: Dagger | None, replay_id: str, host: str) -> bool:
-    """Whether an attempt of this replay may live on this host, as far as the log says."""
+    """Tell whether an attempt of this replay may live on this host, as far as the log says."""
     replay = dagger.replay if dagger is not None else None
     if dagger is None or replay is None or replay.id != replay_id or replay.finished is not None:
         return False
@@ -103,25 +105,25 @@ def is_wanted(dagger: Dagger | None, replay_id: str, host: str) -> bool:
     return not is_elsewhere and dagger.desired != gateway_pb2.DESIRED_DELETED
 
 
-def _ended(replay: Replay, left: events_pb2.Exited, outcomes: Mapping[str, int]) -> Action:
-    """The end of an attempt: of the replay, if all is done or nothing can help."""
+def _conclude(replay: Replay, left: events_pb2.Exited, outcomes: Mapping[str, int]) -> Action:
+    """Build the fact of an attempt's end: of the replay, if all is done or nothing can help."""
     if left.HasField("code") and left.code == 0:
         return events_pb2.ReplayFinished(replay_id=replay.id, outcomes=outcomes)
     error = left.error
     is_fenced = left.HasField("code") and left.code == exits.FENCED
     if replay.exits + 1 >= ATTEMPTS or not (error.retryable or is_fenced):
-        return _given_up(replay, error)
+        return _give_up(replay, error)
     gone = events_pb2.ReplayExited(replay_id=replay.id, error=error)
     if left.HasField("code"):
         gone.code = left.code
     return gone
 
 
-def _given_up(replay: Replay, error: events_pb2.DaggerError) -> events_pb2.ReplayFinished:
+def _give_up(replay: Replay, error: events_pb2.DaggerError) -> events_pb2.ReplayFinished:
     return events_pb2.ReplayFinished(replay_id=replay.id, error=error)
 
 
-def _deleted() -> events_pb2.DaggerError:
+def _build_deleted_error() -> events_pb2.DaggerError:
     return events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_USER,
         reason="DAGGER_DELETED",

@@ -21,7 +21,7 @@ from scheduler.drivers.command import Command, beside
 from scheduler.drivers.process_table import Attempt, Drivers
 from scheduler.leader.launcher import Launcher, Write
 from scheduler.leader.occupancy import Occupancy, for_replay, usual_mib
-from scheduler.leader.replay_policy import End, Seen, Start, is_wanted, next_step
+from scheduler.leader.replay_policy import End, ReplayObservation, Start, is_wanted, next_step
 from scheduler.threads import to_its_end
 
 STEPS: Final = 4
@@ -41,10 +41,10 @@ class Replays:
     ) -> None:
         self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
         self._command, self._room, self._now = command, room, clock
-        self._in_vain: dict[str, tuple[int, int]] = {}
+        self._ignored_attempts: dict[str, tuple[int, int]] = {}
 
     async def look(self, write: Write, still: Callable[[], None], epoch: int) -> None:
-        """As the leader: do what is due of each replay. Raises: LeadershipLost."""
+        """Do what is due of each replay, as the leader. Raises: LeadershipLost."""
         alive = self._alive()
         for name in sorted(self._fleet.daggers):
             dagger = self._fleet.daggers[name]
@@ -52,7 +52,7 @@ class Replays:
                 await self._attend(name, alive, write, still, epoch)
 
     def end_orphans(self) -> None:
-        """As a standby: end what the log does not want on this host any more."""
+        """End, as a standby, what the log does not want on this host any more."""
         for attempt in self._drivers.attempts():
             if not is_wanted(self._fleet.daggers.get(attempt.dagger), attempt.replay_id, self._drivers.host):
                 self._drivers.kill(attempt.process)
@@ -63,8 +63,8 @@ class Replays:
         for _ in range(STEPS):
             dagger = self._fleet.daggers[name]
             tried = epoch, dagger.sequence
-            action = next_step(dagger, self._seen(dagger, alive), host=self._drivers.host, now=self._now())
-            if action is None or self._in_vain.get(name) == tried:
+            action = next_step(dagger, self._observe(dagger, alive), host=self._drivers.host, now=self._now())
+            if action is None or self._ignored_attempts.get(name) == tried:
                 return
             if isinstance(action, End):
                 for process in action.processes:
@@ -78,7 +78,7 @@ class Replays:
                 else:
                     await write(dagger, action)
             if self._fleet.daggers[name].sequence == dagger.sequence:
-                self._in_vain[name] = tried  # ignored here and now: saying it again would not help
+                self._ignored_attempts[name] = tried  # ignored here and now: saying it again would not help
                 return
 
     async def _start(self, dagger: Dagger, write: Write, still: Callable[[], None]) -> None:
@@ -108,34 +108,40 @@ class Replays:
             await write(intended, events_pb2.ReplayStarted(replay_id=replay.id, process=process))
 
     def _master(self, dagger: Dagger) -> str:
-        """Where the query of its replay is computed; empty where that computes none."""
+        """Return the master where the query of its replay is computed; empty where that computes none."""
         if dagger.replay is None or not dagger.replay.request.computes:
             return ""
         cluster = self._fleet.clusters.get(dagger.spec.cluster)
         return beside(cluster.value.spark_master if cluster else "")
 
-    def _seen(self, dagger: Dagger, alive: dict[str, list[Attempt]]) -> Seen:
+    def _observe(self, dagger: Dagger, alive: dict[str, list[Attempt]]) -> ReplayObservation:
         own = alive.get(dagger.name, [])
         replay = dagger.replay
         if own:
             id_ = replay.id if replay is not None else ""
-            return Seen(
+            return ReplayObservation(
                 alive=tuple(attempt.process for attempt in own if attempt.replay_id == id_),
                 strays=tuple(attempt.process for attempt in own if attempt.replay_id != id_),
             )
         if replay is None:
-            return Seen()
+            return ReplayObservation()
         process = replay.process
         if process is None or process.host != self._drivers.host or not process.pid:
             running = [attempt.computes for some in alive.values() for attempt in some]
-            return Seen(full=self._full(dagger, Occupancy.of(running)))
+            return ReplayObservation(full=self._full(dagger, Occupancy.of(running)))
         if self._drivers.presence(process) is Presence.ALIVE:
-            return Seen(alive=(process,))  # it has just been started, and says itself later who it is
+            return ReplayObservation(
+                alive=(process,)
+            )  # it has just been started, and says itself later who it is
         left = self._drivers.exit(process)
-        return Seen(left=left, outcomes=self._drivers.outcomes(process) if left.code == 0 else {})
+        return ReplayObservation(
+            left=left, outcomes=self._drivers.outcomes(process) if left.code == 0 else {}
+        )
 
     def _full(self, dagger: Dagger, running: Occupancy) -> Full | None:
-        """Why one more does not fit. The first one does, unless it has Spark: a host keeps that much free."""
+        """Return why one more does not fit. The first one does, unless it has Spark: a host keeps that much
+        free.
+        """
         computes = dagger.replay is not None and dagger.replay.request.computes
         if not (running.replays or computes):
             return None
@@ -144,7 +150,7 @@ class Replays:
         return quotas.host_full(occupied, need, for_replay(self._room(), running))
 
     def _alive(self) -> dict[str, list[Attempt]]:
-        """The attempts that live, the newest of each dagger last."""
+        """Return the attempts that live, the newest of each dagger last."""
         alive: dict[str, list[Attempt]] = defaultdict(list)
         for attempt in self._drivers.attempts():
             alive[attempt.dagger].append(attempt)

@@ -23,7 +23,7 @@ from election import Beats, Election, Holder, LeadershipLost, Office, proven_dea
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide import shadowing
 from fleet.decide.observation import Policy
 from fleet.decide.reconcile import Drain, Kill, Launch, next_action
@@ -39,7 +39,7 @@ from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
-from scheduler.drivers.sweep import Sweeper, seen
+from scheduler.drivers.sweep import Sweeper, read_baseline
 from scheduler.leader.agent import Agent
 from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.launcher import Launcher
@@ -58,36 +58,36 @@ LEADER_TIMEOUT: Final = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a scheduler is told."""
+    """Options of a scheduler."""
 
     scheduler_id: str
     max_drivers: int | None
     """Drivers that may run at once; None: as many as have memory."""
     memory_mib: int | None = None
-    """What they may need together, in MiB; None: it is not counted."""
+    """MiB that they may need together; None: it is not counted."""
     leader_timeout: timedelta = LEADER_TIMEOUT
     driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
     """Heap of a driver whose dagger does not say, in MiB."""
     batches: spec_pb2.BatchRule = field(default_factory=spec_pb2.BatchRule)
-    """When the batches of its drivers are due."""
+    """Rule that says when batches of its drivers are due."""
     secrets: SecretRule = field(default_factory=SecretRule)
-    """Where secrets may be that specifications find by themselves."""
+    """Rule about secrets that specifications find by themselves."""
     egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
-    """What its drivers hold the addresses of sinks to."""
+    """Limits on the addresses of its drivers' sinks."""
     spare: bool = False
-    """Whether it keeps a driver that waits for a launch."""
+    """True when it keeps a driver that waits for a launch."""
     cutover: bool = False
-    """Whether it replaces a driver by one that begins beside it, where an edit allows that."""
+    """True when it replaces a driver by one that begins beside it, where an edit allows that."""
     local_checkpoints: bool = False
     """True when this host may be one of several that have no checkpoint root in common."""
     tick: timedelta = timedelta(milliseconds=500)
-    """Everything is looked at this often."""
+    """Time between two looks at everything."""
     sweep: timedelta = timedelta(seconds=5)
-    """Orphans and leftovers are looked for this often."""
+    """Time between two looks for orphans and leftovers."""
 
 
 def office(fleet: Fleet, room: Callable[[], Room]) -> Office:
-    """What schedulers are elected to. `room` is what the host has for drivers now."""
+    """Build the office that schedulers are elected to. room: returns what the host has for drivers now."""
 
     def holder() -> Holder | None:
         leader = fleet.leader
@@ -148,7 +148,9 @@ class Scheduler:
         self._policy = policy
         self._options = options
         self._fleet = Fleet()
-        self._follower = Follower(control, self._fleet, baseline=seen(state_dir), on_step=self._on_step)
+        self._follower = Follower(
+            control, self._fleet, baseline=read_baseline(state_dir), on_step=self._on_step
+        )
 
         def room() -> Room:
             return Room(
@@ -157,13 +159,13 @@ class Scheduler:
                 driver_memory_mib=options.driver_memory_mib,
             )
 
-        def taken() -> Occupancy:
+        def count_occupancy() -> Occupancy:
             if options.memory_mib is None and memory_mib is None:
                 return Occupancy()  # nobody counts it then
             return Occupancy.of((attempt.computes for attempt in drivers.attempts()), previews())
 
         self._election = Election(
-            office(self._fleet, lambda: for_driver(room(), taken())),
+            office(self._fleet, lambda: for_driver(room(), count_occupancy())),
             self._follower,
             beats,
             id=options.scheduler_id,
@@ -184,7 +186,7 @@ class Scheduler:
             room,
             clock,
             on=options.spare,
-            left=lambda: for_spare(room(), taken()),
+            left=lambda: for_spare(room(), count_occupancy()),
         )
         self._launcher = Launcher(
             self._follower,
@@ -209,7 +211,7 @@ class Scheduler:
             self._processes,
             room,
             clock,
-            taken,
+            count_occupancy,
             cutover=options.cutover,
             overload=overload,
             watch=self._watch,
@@ -249,11 +251,11 @@ class Scheduler:
         )
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
-        self._in_vain: dict[str, tuple[int, int, type]] = {}
+        self._ignored_attempts: dict[str, tuple[int, int, type]] = {}
 
     @property
     def leads(self) -> bool:
-        """Whether its claim is the newest, as far as it has read."""
+        """True when its claim is the newest, as far as it has read."""
         return self._election.leads
 
     @property
@@ -262,8 +264,8 @@ class Scheduler:
         return self._fleet
 
     @property
-    def follower(self) -> Follower[Applied]:
-        """What follows the control topic."""
+    def follower(self) -> Follower[ApplyResult]:
+        """Follower of the control topic."""
         return self._follower
 
     async def run(
@@ -322,7 +324,7 @@ class Scheduler:
             self._election.resign()
 
     async def _announce(self, event: events_pb2.HostServing) -> None:
-        """Say where this host is read, whoever leads; an id counts once."""
+        """Announce where this host is read, whoever leads; an id counts once."""
         id_, subject = f"HostServing/{event.scheduler_id}", host_subject(event.host)
         await self._follower.append(Draft(id_, self._election.source, subject, self._now(), event))
 
@@ -356,7 +358,7 @@ class Scheduler:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Until something happens, or the next tick."""
+        """Wait until something happens, or for the next tick."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._options.tick.total_seconds()):
                 await self._wake.wait()
@@ -368,7 +370,7 @@ class Scheduler:
         self._dirty.add(name)
         self._wake.set()
 
-    def _on_step(self, step: Step[Applied]) -> None:
+    def _on_step(self, step: Step[ApplyResult]) -> None:
         record, applied = step.record, step.applied
         if isinstance(record.message, events_pb2.SchedulerStarted):
             self._election.note_claim()
@@ -391,7 +393,7 @@ class Scheduler:
                     self._neighbours.note(sign)
                 case telemetry_pb2.Heartbeat() as heartbeat:
                     self._watch.note_driver(heartbeat.host)
-                    if self._observer.heard(heartbeat):
+                    if self._observer.note_heartbeat(heartbeat):
                         self._look_at(heartbeat.dagger)
 
     # ---- Reconciling ---------------------------------------------------------------------------------------
@@ -411,7 +413,7 @@ class Scheduler:
                 dagger, now=self._now(), epoch=epoch, observation=observation, policy=self._policy
             )
             attempt = epoch, dagger.sequence, type(action)
-            if action is None or self._in_vain.get(name) == attempt:
+            if action is None or self._ignored_attempts.get(name) == attempt:
                 self._tell(dagger)
                 return
             if isinstance(action, Drain | Kill | EndShadow):
@@ -431,39 +433,39 @@ class Scheduler:
                 else:
                     await self._write(dagger, action)
             if fleet.daggers[name].sequence == dagger.sequence:
-                self._in_vain[name] = attempt  # ignored here and now: saying it again would not help
+                self._ignored_attempts[name] = attempt  # ignored here and now: saying it again would not help
                 return
 
     def _tell(self, dagger: Dagger) -> None:
-        """Tell the drivers of this host what the log says to them, each launch anew."""
+        """Tell the drivers of this host what the log has for them, each launch anew."""
         try:
             if dagger.refusals_until is not None and (run_dir := self._run_dir(dagger)):
                 self._drivers.allow_refusals(dagger.name, run_dir, dagger.refusals_until)
-            for driver, file, text in shadowing.told(dagger):
+            for driver, file, text in shadowing.cutover_files(dagger):
                 if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)
         except OSError as error:  # the next look tries it again
             logger().warning("scheduler.orders_delayed", dagger=dagger.name, detail=str(error))
 
     def _tell_all(self) -> None:
-        """As a standby: tell the drivers of this host, which a leader on another host cannot reach."""
+        """Tell the drivers of this host, as a standby: a leader on another host cannot reach them."""
         leader = self._fleet.leader
         if leader is not None and leader.host != self._drivers.host:
             for name in sorted(self._fleet.daggers):
                 self._tell(self._fleet.daggers[name])
 
     def _run_dir(self, dagger: Dagger) -> str:
-        """Where the driver of a dagger was launched, if that is on this host; else empty.
+        """Return the directory of a dagger's driver on this host; empty where it runs elsewhere.
 
-        A leader on another host adopts a driver that it has heard of alone: its directory is not in the log.
+        A leader on another host adopts a driver by its heartbeats alone: its directory is not in the log.
         """
         driver = dagger.driver
         if driver is None or driver.host != self._drivers.host:
             return ""
-        return driver.run_dir or self._drivers.lost(dagger.name, dagger.generation).run_dir
+        return driver.run_dir or self._drivers.build_lost_handle(dagger.name, dagger.generation).run_dir
 
     def _end(self, dagger: Dagger, action: Drain | Kill | EndShadow) -> None:
-        """End a driver; asked again until it is gone."""
+        """End a driver; called again until it is gone."""
         if isinstance(action, EndShadow):
             driver = dagger.shadow.driver if dagger.shadow else None
         else:
@@ -482,7 +484,7 @@ class Scheduler:
         )
 
     async def _ask(self, request: events_pb2.QuarantineReplayRequested) -> bool:
-        """Ask for a replay of all that is set aside by now; whether that was possible.
+        """Request a replay of all that is set aside by now; tell whether that was possible.
 
         Raises: LeadershipLost.
         """
@@ -497,7 +499,7 @@ class Scheduler:
         note(replay=request.replay_id, sequence=step.record.sequence, ignored=step.applied.refused)
         return True
 
-    async def _write(self, dagger: Dagger, fact: Any) -> Step[Applied]:
+    async def _write(self, dagger: Dagger, fact: Any) -> Step[ApplyResult]:
         """Append a fact about a dagger in the state it is in, and read it back. Raises: LeadershipLost."""
         self._election.ensure_leading()
         fact.meta.epoch = self._election.epoch

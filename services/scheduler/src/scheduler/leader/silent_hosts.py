@@ -1,4 +1,4 @@
-"""As the leader: vouches that a host is gone that nobody has heard for long enough (ADR 215).
+"""Vouches, as the leader, that a host is gone that nobody has heard for long enough (ADR 215).
 
 Only where leases stand in a place that all hosts reach. A lease is never broken: a driver that still lives
 there finds a newer generation in it, or cannot read it, and ends itself either way.
@@ -17,7 +17,7 @@ from chassis.logging import logger
 from election import Election
 from eventlog import Draft
 from eventlog.follower import Follower
-from fleet import Applied, Fleet
+from fleet import ApplyResult, Fleet
 from fleet.fold.hosts import host_subject
 from scheduler.leader.host_watch import GONE_AFTER, HostWatch
 
@@ -30,7 +30,7 @@ class SilentHosts:
     def __init__(
         self,
         fleet: Fleet,
-        follower: Follower[Applied],
+        follower: Follower[ApplyResult],
         election: Election,
         watch: HostWatch,
         *,
