@@ -425,7 +425,7 @@ class SimulatedDrivers:
     ) -> events_pb2.DriverHandle:
         """As Drivers'. Raises: OSError; Violation when nobody, or somebody else, intended it."""
         number = job.generation
-        self._world.control_witness.replays(asked.name, number, self._source)
+        self._world.control_witness.replays(asked.name, number, self._source, self.host)
         if self._world.chance(0.02, "replay not started"):
             raise OSError(12, "Cannot allocate memory")
         told = dict(zip(command[::2], map(int, command[1::2]), strict=True))

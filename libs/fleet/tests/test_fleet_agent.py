@@ -53,7 +53,7 @@ def dagger(*messages: Message) -> Dagger:
 
 
 def step(*messages: Message, observation: Observation = ALIVE, is_own: bool = True) -> Any:
-    return next_step(dagger(*messages), observation=observation, is_own=is_own)
+    return next_step(dagger(*messages), observation=observation, is_own=is_own, now=NOW, policy=POLICY)
 
 
 def lead(*messages: Message, observation: Observation = REACHED, now: datetime = NOW) -> Any:

@@ -9,9 +9,9 @@ from daggers.v1 import events_pb2, spec_pb2
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from eventlog.testing import START
 from fleet import Dagger, Fleet
-from fleet.decide.placement import AGENT_TOO_OLD, Candidate, choose_host, room_of
+from fleet.decide.placement import AGENT_TOO_OLD, Candidate, choose_host
 from fleet.fold.dagger import created
-from fleet.fold.hosts import Standing
+
 from fleet.fold.phases import RUNNING
 from fleet.fold.quotas import Full, Room
 
@@ -67,12 +67,4 @@ def test_a_host_whose_agent_was_too_old_is_not_asked_again_at_once() -> None:
     assert choose(dagger("a", "own"), of=refused, own=1, other=9, third=1) == "third"
     assert (
         choose(dagger("a", "own"), of=replace(refused, last_error=None), own=1, other=9, third=1) == "other"
-    )
-
-
-def test_a_host_has_the_room_that_it_registered() -> None:
-    registered = events_pb2.HostRegistered(host="a", memory_mib=5000, max_drivers=2)
-
-    assert room_of(Standing(registered=registered), 768) == Room(
-        drivers=2, memory_mib=5000, driver_memory_mib=768
     )

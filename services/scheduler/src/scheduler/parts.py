@@ -31,7 +31,7 @@ from scheduler.host.preview_folders import PreviewFolders
 from scheduler.host.previews import Previews
 from scheduler.host.row_reader import RowReader
 from scheduler.host.service import HostService
-from scheduler.leader.capacity import HostMemory, available_mib
+from scheduler.leader.capacity import HostMemory, available_mib, busy_cores
 from scheduler.leader.heartbeats import set_aside_ends
 from scheduler.leader.occupancy import Occupancy
 from scheduler.leader.scheduler import LEADER_TIMEOUT, Options, Scheduler
@@ -108,6 +108,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         previews=lambda: previews.running,
         memory_mib=lambda: measured()[1],
         overload=pressure.overload,
+        busy_cores=busy_cores,
     )
     ends = metrics.counter(PREVIEW_ENDS)
     previews = Previews(

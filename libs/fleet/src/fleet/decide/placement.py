@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from fleet.fold import quotas
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
-from fleet.fold.hosts import Standing
 from fleet.fold.quotas import Full, Room
 
 AGENT_TOO_OLD: Final = "AGENT_TOO_OLD"
@@ -24,21 +23,12 @@ class Candidate:
     host: str
     room: Room
     """Room that it has for all its drivers."""
-
-
-def room_of(standing: Standing, driver_memory_mib: int) -> Room:
-    """Return what another host has for drivers, as it registered that.
-
-    driver_memory_mib: heap in MiB of a driver whose dagger does not say.
-    """
-    registered = standing.registered
-    if registered is None:
-        return Room(driver_memory_mib=driver_memory_mib)
-    return Room(
-        drivers=registered.max_drivers or None,
-        memory_mib=registered.memory_mib or None,
-        driver_memory_mib=driver_memory_mib,
-    )
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that its administrator gave it."""
+    lacks: frozenset[str] = frozenset()
+    """What it says that it has not (`fleet.decide.requirements`)."""
+    load: float = 0.0
+    """Busy processors for each that it has; 0 where nobody measures it."""
 
 
 def choose_host(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) -> str | Full:

@@ -137,7 +137,7 @@ def _elsewhere(dagger: Dagger, now: datetime, observation: Observation, policy: 
         return None  # its agent says what became of it
     return (
         _new_ui(dagger, observation)
-        or _stop_elsewhere(dagger, now, policy)
+        or _stop_elsewhere(dagger, now, observation, policy)
         or _health(dagger, now, observation, policy)
         or _new_references(dagger, observation)
     )
@@ -270,13 +270,20 @@ def _stop(dagger: Dagger, now: datetime, observation: Observation, policy: Polic
     return Drain()
 
 
-def _stop_elsewhere(dagger: Dagger, now: datetime, policy: Policy) -> events_pb2.StopIssued | None:
+def _stop_elsewhere(
+    dagger: Dagger, now: datetime, observation: Observation, policy: Policy
+) -> LaunchShadow | events_pb2.StopIssued | None:
     """Write how the agent of another host is to stop a driver, as `_stop` stops one of this host."""
+    if shadowing.may_begin(dagger, observation):
+        return LaunchShadow()
+    if shadowing.holds_back(dagger, now, policy):
+        return None
     wanted = dagger.desired == gateway_pb2.DESIRED_RUNNING
     if dagger.phase != STOPPING and wanted and dagger.current:
         return None
     mode = events_pb2.STOP_MODE_DRAIN if wanted else dagger.stop_mode or events_pb2.STOP_MODE_DRAIN
-    if dagger.phase == STOPPING and now - dagger.phase_time >= policy.grace:
+    grace = policy.grace if dagger.shadow is None else 2 * policy.grace
+    if dagger.phase == STOPPING and now - dagger.phase_time >= grace:
         mode = events_pb2.STOP_MODE_NOW
     is_issued = dagger.phase == STOPPING and dagger.stop_issued in (mode, events_pb2.STOP_MODE_NOW)
     return None if is_issued else events_pb2.StopIssued(mode=mode)

@@ -42,7 +42,7 @@ Step: TypeAlias = Fact | EndShadow
 
 
 def may_begin(dagger: Dagger, observation: Observation) -> bool:
-    """Whether an edit of a dagger whose driver runs on this host is made by a cutover."""
+    """Whether an edit of a dagger is made by a cutover, on the host of its driver."""
     return (
         observation.cutover
         and dagger.phase == RUNNING
@@ -70,7 +70,7 @@ def next_step(
         return _ended(LEFT, f"it was launched on {shadow.driver.host or '?'}, where nobody leads now")
     state = seen.state
     final = state is not None and state.final
-    over = None if final and _wanted(dagger, shadow) else _over(dagger, shadow, now, policy)
+    over = None if final and is_wanted(dagger, shadow) else _over(dagger, shadow, now, policy)
     if seen.presence is Presence.GONE:
         return _gone(seen.exit, over)
     if shadow.epoch != epoch:
@@ -113,14 +113,14 @@ def told(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str, str]]:
         yield shadow.driver, rundir.PREDECESSOR_ENDED, ""
 
 
-def _wanted(dagger: Dagger, shadow: Shadow) -> bool:
-    """Whether a shadow is what people ask for."""
+def is_wanted(dagger: Dagger, shadow: Shadow) -> bool:
+    """Tell whether a shadow is what people ask for."""
     return dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.version == shadow.version
 
 
 def _over(dagger: Dagger, shadow: Shadow, now: datetime, policy: Policy) -> str | None:
     """Why a shadow is not to go on, empty where people have asked for something else; None where it is."""
-    if not _wanted(dagger, shadow):
+    if not is_wanted(dagger, shadow):
         return ""
     if shadow.boundary is None:
         if dagger.driver is None or dagger.phase == STOPPING:

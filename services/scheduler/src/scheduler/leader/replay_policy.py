@@ -26,9 +26,12 @@ _FIRST_DELAY: Final = timedelta(seconds=1)
 _LONGEST_DELAY: Final = timedelta(minutes=1)
 
 
+ABANDONED: Final = "ATTEMPT_ABANDONED"
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Intend an attempt, read it back, and start it."""
+    """Intend an attempt, read it back, and start it; as an agent, start the one that is intended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,9 @@ class Seen:
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """What that one has counted, once it has finished."""
     full: Full | None = None
-    """Why this host has no room for an attempt now; None: it has."""
+    """Why its host has no room for an attempt now; None: it has."""
+    is_elsewhere: bool = False
+    """True where the agent of another host looks after the attempt that the log knows of."""
 
 
 Action: TypeAlias = (
@@ -69,6 +74,8 @@ def next_step(dagger: Dagger, seen: Seen, *, host: str, now: datetime) -> Action
     replay = dagger.replay
     if seen.strays:
         return End(seen.strays)
+    if seen.is_elsewhere:
+        return None
     if replay is None or replay.finished is not None:
         return End(seen.alive) if seen.alive else None
     if dagger.desired == gateway_pb2.DESIRED_DELETED:
@@ -92,6 +99,28 @@ def next_step(dagger: Dagger, seen: Seen, *, host: str, now: datetime) -> Action
     if replay.waits is not None and replay.waits.reason == seen.full.reason:
         return None  # said once; started when there is room
     return events_pb2.ReplayWaits(replay_id=replay.id, error=seen.full.error)
+
+
+def next_agent_step(dagger: Dagger, seen: Seen, *, host: str, is_own: bool, now: datetime) -> Action | None:
+    """Return what the agent of this host does next about a dagger's replay, while a scheduler elsewhere leads.
+
+    is_own: whether the newest intent is this agent's to start: of its own epoch, and not tried yet.
+    """
+    replay = dagger.replay
+    is_here = replay is not None and replay.process is not None and replay.process.host == host
+    if replay is None or not is_here:
+        strays = (*seen.strays, *seen.alive)
+        return End(strays) if strays else None
+    action = next_step(dagger, seen, host=host, now=now)
+    if not isinstance(action, Start) or is_own:
+        return action
+    if not replay.unanswered:
+        return None
+    text = "the scheduler of its host was started anew before it was launched"
+    error = events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason=ABANDONED, detail=text, retryable=True
+    )
+    return events_pb2.ReplayExited(replay_id=replay.id, error=error)
 
 
 def is_wanted(dagger: Dagger | None, replay_id: str, host: str) -> bool:

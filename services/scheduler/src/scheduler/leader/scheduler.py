@@ -41,11 +41,13 @@ from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
 from scheduler.drivers.sweep import Sweeper, seen
 from scheduler.leader.agent import Agent
+from scheduler.leader.capacity import Load
 from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.neighbours import Neighbours
 from scheduler.leader.observer import Observer
 from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
+from scheduler.leader.peers import Peers
 from scheduler.leader.replays import Replays
 from scheduler.leader.silent_hosts import SilentHosts
 from scheduler.threads import to_its_end
@@ -116,7 +118,8 @@ class Scheduler:
     UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of each fact
     that was appended. `previews`: how many processes preview on this host. `memory_mib`: what drivers may
     need together now, in place of what the options say. `overload` says in one clause that this host has too
-    much to do. `reaches_root`: whether a checkpoint root that all hosts have answers; may block.
+    much to do; `busy_cores`: how many of its processors are busy. `reaches_root`: whether a checkpoint root
+    that all hosts have answers; may block.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class Scheduler:
         previews: Callable[[], int] = lambda: 0,
         memory_mib: Callable[[], int] | None = None,
         overload: Callable[[], str] = str,
+        busy_cores: Callable[[], float] = float,
         reaches_root: Callable[[], bool] | None = None,
     ) -> None:
         self._now = clock
@@ -200,9 +204,10 @@ class Scheduler:
             secrets=options.secrets,
             egress=options.egress,
         )
-        self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
-        self._processes = ProcessWatcher(self._look_at)
         self._watch = HostWatch(clock)
+        peers = Peers(self._fleet, self._watch, host=drivers.host, shared=bool(checkpoint_root))
+        self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock, peers)
+        self._processes = ProcessWatcher(self._look_at)
         self._observer = Observer(
             self._fleet,
             drivers,
@@ -212,7 +217,7 @@ class Scheduler:
             taken,
             cutover=options.cutover,
             overload=overload,
-            watch=self._watch,
+            peers=peers,
             shared=bool(checkpoint_root),
         )
         self._agent = Agent(
@@ -229,6 +234,12 @@ class Scheduler:
             dead=dead,
             appended=appended,
             ended=self._sweeper.note_end,
+            policy=policy,
+            tell=self._tell,
+            replays=self._replays,
+            measure=lambda: Load(
+                memory_mib=for_driver(room(), taken()).memory_mib or 0, busy_cores=busy_cores()
+            ),
         )
         self._silent_hosts = SilentHosts(
             self._fleet,
@@ -509,7 +520,7 @@ class Scheduler:
                 fact.submission_id = id_
             case About.SHADOW:
                 fact.meta.generation = dagger.shadow.generation if dagger.shadow else 0
-            case about if about is not About.NONE:
+            case about if about is not About.REPLAY:
                 fact.meta.generation = dagger.generation
         draft = Draft(id_, self._election.source, dagger.name, self._now(), fact)
         step = await self._follower.append(draft)
