@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog.testing import START, given
@@ -244,3 +244,18 @@ def test_only_the_newest_leader_finds_a_host_silent() -> None:
     ]
 
     assert [applied.refused for applied in refused] == ["another scheduler leads since (epoch 2, not 1)", ""]
+
+
+def test_a_critical_dagger_of_a_lost_host_waits_for_nothing_and_the_others_do() -> None:
+    waits = []
+    for priority in (spec_pb2.PRIORITY_CRITICAL, spec_pb2.PRIORITY_NORMAL):
+        asked = events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(priority=priority))
+        exited = events_pb2.Exited(
+            meta=FACT, error=events_pb2.DaggerError(reason="HOST_LOST", retryable=True)
+        )
+        scheduled = lead(THERE, ELSEWHERE, asked, INTENDED, LAUNCHED, RUNNING, exited)
+        assert type(scheduled) is events_pb2.RelaunchScheduled
+        waits.append(scheduled.not_before.ToDatetime(UTC) - NOW)
+
+    assert waits[0] == timedelta(0)
+    assert waits[1] >= timedelta(seconds=1)

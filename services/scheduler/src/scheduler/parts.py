@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from chassis import pressure, processes
 from chassis.metrics import Metrics
+from daggerspec.labels import parse_labels
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
 from election import Beats
 from eventlog import Log
@@ -35,6 +36,7 @@ from scheduler.leader.capacity import HostMemory, available_mib, busy_cores
 from scheduler.leader.heartbeats import set_aside_ends
 from scheduler.leader.occupancy import Occupancy
 from scheduler.leader.scheduler import LEADER_TIMEOUT, Options, Scheduler
+from scheduler.leader.survey import has_reader
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
 from scheduler.settings import SchedulerSettings
 
@@ -173,6 +175,7 @@ def registration(ground: Ground, memory_mib: int) -> events_pb2.HostRegistered:
         shared_checkpoints=bool(ground.settings.checkpoint_root),
         agent=AGENT,
         max_drivers=ground.settings.max_drivers or 0,
+        labels=parse_labels(ground.settings.labels),
     )
 
 
@@ -189,6 +192,7 @@ def options(ground: Ground) -> Options:
         spare=settings.spare and not ground.drivers.runs_as_another(""),
         cutover=settings.cutover,
         local_checkpoints=ground.local_checkpoints,
+        has_reader=has_reader(ground.lines.installation.runtime.parent),
         batches=batches(),
         secrets=settings.secret_rule(),
         egress=settings.rules(),

@@ -95,4 +95,4 @@ class Observation:
     cutover: bool = False
     """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
     shadow: ShadowObservation | None = None
-    """What is observed of its shadow; None when there is none, and where another host's agent looks after it."""
+    """What is observed of its shadow; None when there is none, and where another host's agent has it."""

@@ -14,6 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.anew import ROOT_MISSING
 from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS, OUT_OF_MEMORY, is_deployments, left_no_word
+from daggerspec.priority import is_critical
 from fleet.decide import autoreplay, shadowing
 from fleet.decide.backoff import delay
 from fleet.decide.observation import Observation, Policy, Presence
@@ -33,6 +34,7 @@ from fleet.fold.phases import (
 )
 from fleet.health.degradation import Evidence, Heartbeat, Reason, degradation_reasons
 
+HOST_LOST: Final = "HOST_LOST"
 # What ran out of memory does so again: its state comes back from the checkpoint.
 _OUT_OF_MEMORY_ATTEMPTS: Final = 3
 # A disk and a cluster are waited for, however long it takes.
@@ -91,7 +93,7 @@ def _of_drivers(
     if dagger.driver is None and (known := _found(observation)) is not None:
         return known
     if dagger.confirmed_dead:
-        error = _error("HOST_LOST", "its host is gone, says on-call")
+        error = _error(HOST_LOST, "its host is gone, says on-call")
         return build_exited(dagger, events_pb2.Exited(error=error), observation)
     if observation.host_gone and observation.presence is Presence.REMOTE:
         return build_exited(dagger, events_pb2.Exited(error=_host_lost(dagger, observation)), observation)
@@ -147,7 +149,7 @@ def _host_lost(dagger: Dagger, observation: Observation) -> events_pb2.DaggerErr
     host = (dagger.driver.host if dagger.driver is not None else dagger.host) or "?"
     if observation.rebooted:
         return _error(ENDED_WITH_DEPLOYMENT, f"its host {host} was booted anew")
-    return _error("HOST_LOST", f"its host {host} is gone")
+    return _error(HOST_LOST, f"its host {host} is gone")
 
 
 def _answer_intent(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
@@ -218,6 +220,8 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
         )
         return events_pb2.Failed(error=given_up)
     wait = delay(dagger.name, attempt, base=policy.first_delay, cap=policy.longest_delay)
+    if error.reason == HOST_LOST and is_critical(dagger.spec):
+        wait = timedelta(0)  # the others wait, so that it finds room
     return _relaunch(attempt, now + wait)
 
 

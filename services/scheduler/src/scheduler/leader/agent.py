@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from daggers.v1 import events_pb2, telemetry_pb2
@@ -27,14 +28,17 @@ from fleet.decide.shadowing import EndShadow, LaunchShadow
 from fleet.fold.facts import FACTS, About
 from fleet.fold.hosts import host_subject
 from scheduler.drivers.process_table import Drivers
-from scheduler.leader.host_watch import BEAT_EVERY, HostWatch
 from scheduler.leader.capacity import Load
+from scheduler.leader.host_watch import BEAT_EVERY, HostWatch
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.observer import Observer
 from scheduler.leader.replays import Replays
+from scheduler.leader.survey import Survey
+from scheduler.threads import to_its_end
 
 STEPS: Final = 16
 _LOOK_S: Final = 0.5
+_SURVEY_EVERY: Final = timedelta(seconds=30)
 
 
 class Agent:
@@ -60,6 +64,7 @@ class Agent:
         tell: Callable[[Dagger], None],
         replays: Replays,
         measure: Callable[[], Load],
+        survey: Survey,
     ) -> None:
         """scheduler_id: identity of this process; `dead` proves the death of another by its identity.
 
@@ -72,6 +77,7 @@ class Agent:
         self._id, self._source, self._now, self._dead = scheduler_id, source, clock, dead
         self._appended, self._ended = appended, ended
         self._policy, self._tell, self._replays, self._measure = policy, tell, replays, measure
+        self._survey, self._next_survey = survey, clock()
         self._registered: events_pb2.HostRegistered | None = None
         self._ignored: dict[str, tuple[int, int, int, type]] = {}
         self._epoch = 0
@@ -87,10 +93,12 @@ class Agent:
     async def register(self, registered: events_pb2.HostRegistered) -> None:
         """Register this host. Raises: LogUnavailable."""
         self._registered = registered
+        await self._look_around()
         await self._announce(f"HostRegistered/{registered.scheduler_id}")
 
     async def keep_registered(self) -> None:
-        """Register this host again where somebody has vouched that it is gone, and where its agent is.
+        """Register this host again where somebody has vouched that it is gone, where its agent is, and where
+        it lacks something else than before.
 
         Raises: LogUnavailable.
         """
@@ -102,9 +110,23 @@ class Agent:
             self._dead(agent.scheduler_id)
             or (agent.agent > 0 and self._watch.misses_agent(self._drivers.host))
         )
-        if standing.is_gone or is_lost:
+        if standing.is_gone or is_lost or (self.is_newest and await self._lacks_otherwise(agent)):
             loss = standing.loss.sequence if standing.loss is not None else 0
             await self._announce(f"HostRegistered/{self._id}/{standing.epoch}/{loss}")
+
+    async def _lacks_otherwise(self, agent: events_pb2.HostRegistered) -> bool:
+        """Look now and then whether this host lacks something else than it has registered."""
+        assert self._registered is not None
+        if self._now() < self._next_survey:
+            return False
+        await self._look_around()
+        return list(agent.lacks) != list(self._registered.lacks)
+
+    async def _look_around(self) -> None:
+        assert self._registered is not None
+        self._next_survey = self._now() + _SURVEY_EVERY
+        missing = await to_its_end(partial(self._survey.list_missing, self._survey.list_files()))
+        self._registered.lacks[:] = self._survey.format_lacks(missing)
 
     async def _announce(self, id_: str) -> None:
         assert self._registered is not None

@@ -83,12 +83,12 @@ class HostWatch:
         return beat is not None and beat.epoch >= epoch and not self.misses_agent(host)
 
     def memory_mib(self, host: str) -> int:
-        """Return the MiB that all drivers of a host may need together, by its last beat; 0: it said nothing."""
+        """Return the MiB that all drivers of a host may need together, by its last beat; 0: nobody said."""
         beat = self._beaten.get(host)
         return beat.memory_mib if beat is not None else 0
 
     def busy_cores(self, host: str) -> float:
-        """Return how many processors of a host were busy, by its last beat; 0.0: it said nothing."""
+        """Return how many processors of a host were busy, by its last beat; 0.0: nobody said."""
         beat = self._beaten.get(host)
         return beat.busy_cores if beat is not None else 0.0
 

@@ -26,7 +26,7 @@ from daggerspec.catalogue import UnresolvedName
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
-from fleet.decide.placement import AGENT_TOO_OLD
+from fleet.decide.placement import AGENT_TOO_OLD, HOST_LACKS
 from fleet.decide.shadowing import is_wanted
 from fleet.fold.phases import DELETED
 from fleet.fold.resolve import job
@@ -36,6 +36,7 @@ from scheduler.drivers.newer_fields import unknown_field
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
+from scheduler.leader.survey import Survey
 from scheduler.threads import to_its_end
 
 # Appends a fact about a dagger and reads it back: what became of it. Raises: LeadershipLost.
@@ -60,6 +61,7 @@ class Launcher:
         batches: spec_pb2.BatchRule,
         secrets: SecretRule,
         egress: spec_pb2.Egress,
+        survey: Survey,
     ) -> None:
         """`checkpoints` is their root, `shared` whether all hosts have the same; `driver_memory_mib` is the
         heap of a driver whose dagger does not say; `batches` and `egress` are for all.
@@ -72,7 +74,7 @@ class Launcher:
         self._checkpoints, self._shared = checkpoints, shared
         self._driver_memory_mib = driver_memory_mib
         self._batches, self._egress = batches, egress
-        self._secrets = secrets
+        self._secrets, self._survey = secrets, survey
         self._tried: dict[str, int] = {}
         """Newest launch or shadow of each dagger that this process has begun, whatever came of it."""
 
@@ -108,8 +110,8 @@ class Launcher:
         await self._follower.catch_up()
 
     def is_untried(self, dagger: Dagger, *, since: int) -> bool:
-        """Tell whether the newest launch of a dagger, or its shadow, is this host's agent's to begin: a leader
-        elsewhere intended it after the sequence `since`, and this process has not tried it.
+        """Tell whether the newest launch of a dagger, or its shadow, is this host's agent's to begin: it was
+        intended by a leader elsewhere after the sequence `since`, and this process has not tried it.
         """
         shadow, generation, epoch = dagger.shadow, dagger.generation, dagger.epoch
         if shadow is not None and shadow.driver is None:
@@ -194,6 +196,8 @@ class Launcher:
             prepared, command, environment = self._prepare(intended, generation)
             if is_elsewhere and (newer := unknown_field(prepared)):
                 return _too_old(self._drivers.host, newer)
+            if is_elsewhere and (missing := await self._find_missing(intended)):
+                return _lacks(self._drivers.host, missing)
             if beside:
                 self._secrets.tell(self._fleet, intended)
                 prepared.shadow.beside = beside
@@ -205,6 +209,9 @@ class Launcher:
             return _user_error(error)
         except OSError as error:
             return _os_error(error)
+
+    async def _find_missing(self, dagger: Dagger) -> list[str]:
+        return await to_its_end(partial(self._survey.find_missing, dagger.spec))
 
     def _read_back(self, name: str, step: Step[Applied], still_leading: Callable[[], None]) -> Dagger | None:
         """The dagger whose launch was intended; None when that was refused. Raises: LeadershipLost."""
@@ -256,6 +263,15 @@ def _too_old(host: str, field: str) -> events_pb2.DaggerError:
         domain=events_pb2.ERROR_DOMAIN_EXTERNAL,
         reason=AGENT_TOO_OLD,
         detail=f"the scheduler of host {host} is older than its {field}: upgrade it",
+        retryable=True,
+    )
+
+
+def _lacks(host: str, missing: Sequence[str]) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL,
+        reason=HOST_LACKS,
+        detail=f"host {host} has no {', '.join(missing)}",
         retryable=True,
     )
 

@@ -10,7 +10,7 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Observation, Presence, ShadowObservation
-from fleet.decide.placement import choose_host
+from fleet.decide.placement import choose_host, explain_unfit
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
@@ -147,6 +147,8 @@ class Observer:
             if not self._peers.takes(host):
                 return False
             room = self._peers.room(host, room.driver_memory_mib)
+        if explain_unfit(self._fleet, dagger, self._peers.candidate(host, room)):
+            return False
         running = (self._fleet.daggers[name] for name in self._fleet.occupied)
         there = self._fleet.occupied_on(host)
         return quotas.full(self._fleet.catalogue, running, there, dagger, room) is None

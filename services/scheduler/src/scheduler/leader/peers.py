@@ -58,9 +58,9 @@ class Peers:
         own: room of this one. ran_on: where its last driver was RUNNING. Where each host has checkpoints of
         its own, one that has the dagger's is the only one.
         """
-        here = self._candidate(self._host, own)
+        here = self.candidate(self._host, own)
         others = {
-            host: self._candidate(host, self.room(host, own.driver_memory_mib))
+            host: self.candidate(host, self.room(host, own.driver_memory_mib))
             for host in sorted(self._fleet.standings)
             if host != self._host and self.hears(host)
         }
@@ -76,7 +76,8 @@ class Peers:
         registered = self._fleet.standing(host).registered
         return registered is not None and registered.shared_checkpoints
 
-    def _candidate(self, host: str, room: Room) -> Candidate:
+    def candidate(self, host: str, room: Room) -> Candidate:
+        """Describe a host with so much room as it registered it, and by its last beat."""
         registered = self._fleet.standing(host).registered
         if registered is None:
             return Candidate(host=host, room=room)

@@ -55,8 +55,6 @@ class Seen:
     """What that one has counted, once it has finished."""
     full: Full | None = None
     """Why its host has no room for an attempt now; None: it has."""
-    is_elsewhere: bool = False
-    """True where the agent of another host looks after the attempt that the log knows of."""
 
 
 Action: TypeAlias = (
@@ -74,8 +72,6 @@ def next_step(dagger: Dagger, seen: Seen, *, host: str, now: datetime) -> Action
     replay = dagger.replay
     if seen.strays:
         return End(seen.strays)
-    if seen.is_elsewhere:
-        return None
     if replay is None or replay.finished is not None:
         return End(seen.alive) if seen.alive else None
     if dagger.desired == gateway_pb2.DESIRED_DELETED:
@@ -102,7 +98,7 @@ def next_step(dagger: Dagger, seen: Seen, *, host: str, now: datetime) -> Action
 
 
 def next_agent_step(dagger: Dagger, seen: Seen, *, host: str, is_own: bool, now: datetime) -> Action | None:
-    """Return what the agent of this host does next about a dagger's replay, while a scheduler elsewhere leads.
+    """Return what the agent of this host does next about a dagger's replay, while another host's leads.
 
     is_own: whether the newest intent is this agent's to start: of its own epoch, and not tried yet.
     """

@@ -1,7 +1,7 @@
 """The replays of one scheduler's host: does what `scheduler.leader.replay_policy` decides.
 
-A replay runs on the host of its dagger, where its secrets and its checkpoints are; where no agent of that host
-is heard, on that of the leader.
+A replay runs on the host of its dagger, where its secrets and its checkpoints are; where no agent of that
+host is heard, on that of the leader.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scheduler.drivers.process_table import Attempt, Drivers
 from scheduler.leader.launcher import Launcher, Write
 from scheduler.leader.occupancy import Occupancy, for_replay, usual_mib
 from scheduler.leader.peers import Peers
-from scheduler.leader.replay_policy import End, Seen, Start, is_wanted, next_agent_step, next_step
+from scheduler.leader.replay_policy import Action, End, Seen, Start, is_wanted, next_agent_step, next_step
 from scheduler.threads import to_its_end
 
 STEPS: Final = 4
@@ -121,7 +121,13 @@ class Replays:
         for _ in range(STEPS):
             dagger = self._fleet.daggers[name]
             tried = epoch, dagger.sequence
-            action = next_step(dagger, self._seen(dagger, alive), host=self._drivers.host, now=self._now())
+            action: Action | None
+            if self._is_elsewhere(dagger):
+                strays = tuple(attempt.process for attempt in alive.get(name, ()))
+                action = End(strays) if strays else None
+            else:
+                seen = self._seen(dagger, alive)
+                action = next_step(dagger, seen, host=self._drivers.host, now=self._now())
             if action is None or self._in_vain.get(name) == tried:
                 return
             if isinstance(action, End):
@@ -178,8 +184,17 @@ class Replays:
         else:
             await write(intended, events_pb2.ReplayStarted(replay_id=replay.id, process=process))
 
+    def _is_elsewhere(self, dagger: Dagger) -> bool:
+        """Tell whether the agent of another host looks after the newest attempt of a dagger's replay."""
+        replay = dagger.replay
+        return (
+            replay is not None
+            and replay.process is not None
+            and self._peers.looks_after(replay.process.host, replay.attempt)
+        )
+
     def _place(self, dagger: Dagger) -> str:
-        """Return the host of the next attempt: that of its dagger where an agent looks after it, else this."""
+        """Return the host of the next attempt: that of its dagger where an agent takes it, else this one."""
         host = self._fleet.host_of(dagger)
         return host if self._peers.takes(host) else self._drivers.host
 
@@ -202,8 +217,6 @@ class Replays:
         if replay is None:
             return Seen()
         process = replay.process
-        if process is not None and self._peers.looks_after(process.host, replay.attempt):
-            return Seen(is_elsewhere=True)
         if process is None or process.host != self._drivers.host or not process.pid:
             running = [attempt.computes for some in alive.values() for attempt in some]
             return Seen(full=self._full(dagger, Occupancy.of(running)))

@@ -19,6 +19,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
+from daggerspec.priority import is_critical
 from election import Beats, Election, Holder, LeadershipLost, Office, proven_dead
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
@@ -50,6 +51,7 @@ from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
 from scheduler.leader.peers import Peers
 from scheduler.leader.replays import Replays
 from scheduler.leader.silent_hosts import SilentHosts
+from scheduler.leader.survey import Survey
 from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
@@ -76,6 +78,8 @@ class Options:
     """Where secrets may be that specifications find by themselves."""
     egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
     """What its drivers hold the addresses of sinks to."""
+    has_reader: bool = True
+    """Whether the drivers of this host have the C reader."""
     spare: bool = False
     """Whether it keeps a driver that waits for a launch."""
     cutover: bool = False
@@ -190,6 +194,7 @@ class Scheduler:
             on=options.spare,
             left=lambda: for_spare(room(), taken()),
         )
+        survey = Survey(self._fleet, has_user=drivers.runs_as_another, reader=options.has_reader)
         self._launcher = Launcher(
             self._follower,
             self._fleet,
@@ -203,6 +208,7 @@ class Scheduler:
             batches=options.batches,
             secrets=options.secrets,
             egress=options.egress,
+            survey=survey,
         )
         self._watch = HostWatch(clock)
         peers = Peers(self._fleet, self._watch, host=drivers.host, shared=bool(checkpoint_root))
@@ -240,6 +246,7 @@ class Scheduler:
             measure=lambda: Load(
                 memory_mib=for_driver(room(), taken()).memory_mib or 0, busy_cores=busy_cores()
             ),
+            survey=survey,
         )
         self._silent_hosts = SilentHosts(
             self._fleet,
@@ -351,7 +358,7 @@ class Scheduler:
             next_sweep = min(next_sweep, started + self._options.sweep)
             if started >= next_tick:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
-            for name in sorted(names):  # the same order in every run
+            for name in sorted(names, key=self._order):
                 await self._attend(name)
             self._watch.advance(self._fleet.standings)
             await self._agent.keep_registered()
@@ -365,6 +372,11 @@ class Scheduler:
                 await to_its_end(self._drivers.clear_attempts)
             passed = self._now()
             await self._pause()
+
+    def _order(self, name: str) -> tuple[bool, str]:
+        """Return where a dagger stands among those that are looked at: critical ones first, then by name."""
+        dagger = self._fleet.daggers.get(name)
+        return dagger is None or not is_critical(dagger.spec), name
 
     async def _pause(self) -> None:
         """Until something happens, or the next tick."""
