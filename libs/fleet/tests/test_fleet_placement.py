@@ -123,7 +123,8 @@ def with_file() -> tuple[Fleet, Dagger]:
     place = spec_pb2.SecretRef(file="/run/crm-token")
     secret = spec_pb2.Secret(name="crm-token", place=place)
     fleet.catalogue.secrets["crm-token"] = Entry(secret, 1, 1)
-    sink = spec_pb2.Sink(influx=spec_pb2.InfluxSink(token=spec_pb2.SecretRef(name="crm-token")))
+    address = spec_pb2.InfluxAddress(token=spec_pb2.SecretRef(name="crm-token"))
+    sink = spec_pb2.Sink(influx=spec_pb2.InfluxSink(address=address))
     return fleet, wants(sinks=[sink])
 
 
