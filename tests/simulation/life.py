@@ -18,6 +18,7 @@ from tests.simulation.world import World
 
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import PLATFORM
+from fleet.decide.placement import NO_HOST
 from fleet.fold import view
 
 FAULTY_S = 120.0
@@ -166,11 +167,21 @@ class Life:
             }
             if until not in told:
                 return f"nobody told the driver of {dagger.name} that its sinks may refuse until {until}"
+        if run and not drivers and self._has_no_host(dagger):
+            return ""
         current = all(driver.generation == dagger.generation for driver in drivers) and dagger.current
         if dagger.phase == WANTED[dagger.desired] and len(drivers) == run and (current or not run):
             return ""
         phase, desired = gateway_pb2.Phase.Name(dagger.phase), gateway_pb2.Desired.Name(dagger.desired)
         return f"{dagger.name} is {phase} with {len(drivers)} drivers and {desired} was asked"
+
+    def _has_no_host(self, dagger: Dagger) -> bool:
+        """Tell whether a dagger waits because the hosts of its zone are gone, or may not have its state."""
+        error, zone = dagger.last_error, dagger.spec.needs.get("zone", "")
+        if error is None or error.reason != NO_HOST or not zone:
+            return False
+        there = [host for host in self.crew.hosts if host.zone == zone and not host.gone]
+        return not there or not self.crew.shared or not all(host.agent for host in self.crew.hosts)
 
     def _replays(self, host: Host) -> list[str]:
         """What is wrong with the replays whose attempts are on a host."""

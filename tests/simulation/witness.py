@@ -144,10 +144,14 @@ class ControlWitness:
                 f" changed {record.subject}"
             )
 
-    def launches(self, name: str, generation: int, source: str, host: str) -> None:
+    def launches(self, name: str, generation: int, source: str, host: str, zone: str = "") -> None:
         """Check who starts a driver on a host: who intended it, or who was the agent of the host that the
-        intent names. Raises: Violation.
+        intent names; and that the host has what the dagger needs. Raises: Violation.
         """
+        dagger = self.fleet.daggers.get(name)
+        wanted = dagger.spec.needs.get("zone", zone) if dagger is not None and dagger.current else zone
+        if wanted != zone:
+            raise Violation(f"{name} is launched on {host} of zone {zone}, and needs zone {wanted}")
         self._starts(self.intents.get(generation, ("", "", "")), name, generation, source, host)
 
     def replays(self, name: str, number: int, source: str, host: str) -> None:

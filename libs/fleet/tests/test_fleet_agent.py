@@ -16,6 +16,7 @@ from fleet.decide.agent import Submit, next_step
 from fleet.decide.observation import Heartbeat, Observation, Policy, Presence
 from fleet.decide.reconcile import Drain, Kill, Launch, next_action
 from fleet.fold.hosts import AGENT
+from fleet.fold.quotas import Full
 
 META = events_pb2.RequestMeta(actor="ada")
 THERE = events_pb2.HostRegistered(
@@ -156,6 +157,13 @@ def test_an_intent_elsewhere_is_not_made_anew_where_a_lease_would_not_fence_it()
     alone, late = replace(REACHED, fences=False), NOW + POLICY.answer
 
     assert lead(*INTENT, observation=alone, now=late) == events_pb2.Unreachable()
+
+
+def test_an_intent_that_no_other_host_can_run_is_left_to_its_host() -> None:
+    late, nowhere = NOW + POLICY.answer, Full("NO_HOST", "no host can run it")
+
+    assert lead(*INTENT, observation=replace(REACHED, full=nowhere), now=late) == events_pb2.Unreachable()
+    assert lead(*INTENT, observation=replace(GONE, full=nowhere)).error.reason == "NO_HOST"
 
 
 def test_an_intent_of_a_host_that_is_gone_is_made_anew_at_once() -> None:

@@ -161,10 +161,13 @@ def _answer_intent(dagger: Dagger, now: datetime, observation: Observation, poli
             return None  # the agent that it names says what becomes of it
         if not observation.fences:
             return events_pb2.Unreachable()
-    if dagger.desired == gateway_pb2.DESIRED_RUNNING:
+    wanted, full = dagger.desired == gateway_pb2.DESIRED_RUNNING, observation.full
+    if wanted and full is None:
         return Launch(observation.place)  # a new intent fences whatever the old one may still become
     if observation.presence is Presence.REMOTE:
         return events_pb2.Unreachable()
+    if wanted and full is not None:
+        return events_pb2.LaunchFailed(error=full.error)
     return events_pb2.LaunchFailed(
         error=_error("LAUNCH_ABANDONED", "it was asked to stop before its driver was launched")
     )

@@ -10,7 +10,7 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Observation, Presence, ShadowObservation
-from fleet.decide.placement import choose_host, explain_unfit
+from fleet.decide.placement import NO_HOST, choose_host, explain_unfit
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
@@ -163,5 +163,6 @@ class Observer:
         room = for_driver(self._room(), self._taken())
         chosen = choose_host(self._fleet, dagger, self._peers.candidates(room, dagger.ran_on))
         if isinstance(chosen, Full):
-            return "", None if dagger.unanswered else chosen
+            # What nobody answered is fenced by a launch, be there room or not; but not where it cannot run.
+            return "", chosen if chosen.reason == NO_HOST or not dagger.unanswered else None
         return "" if chosen == self._drivers.host else chosen, None
