@@ -254,6 +254,8 @@ REFUSED = (
     Case("not latest", stream(start={"latest": False}), one("streams[0].start.latest", "OUT_OF_RANGE")),
     Case("no trigger", {"trigger": "0s"}, one("trigger", "OUT_OF_RANGE")),
     Case("rows before their windows end", {"freshness": "0s"}, one("freshness", "OUT_OF_RANGE")),
+    Case("unknown priority", {"priority": 9}, one("priority", "UNKNOWN_ENUM_VALUE")),
+    Case("label that is no word", {"needs": {"zone": "a b"}}, one('needs["zone"]', "INVALID_LABEL")),
     Case("unknown emission", {"emit": 9}, one("emit", "UNKNOWN_ENUM_VALUE")),
     Case("unknown place of state", {"state": 9}, one("state", "UNKNOWN_ENUM_VALUE")),
     Case("little memory", {"driverMemoryMib": 449}, one("driver_memory_mib", "OUT_OF_RANGE")),

@@ -46,7 +46,8 @@ class Crew:
         """Whether schedulers keep a spare."""
         self.cutover = self.random.random() < 0.5
         """Whether schedulers make edits by a cutover."""
-        for host in self.hosts:
+        for zone, host in zip("ab", self.hosts, strict=False):
+            host.zone = zone
             host.memory_mib = self.random.choice([16_000, 24_000, 32_000])
         self.shared = self.random.random() < 0.6
         """Whether all hosts have one checkpoint root."""

@@ -45,6 +45,8 @@ class Host:
     """Since when it is cut or split, in seconds of the loop."""
     memory_mib: int = 24_000
     """Memory for drivers: the more, the more launches it gets."""
+    zone: str = ""
+    """Label `zone` that its schedulers register."""
     boots: int = 1
     """Number of boots."""
     agent: int = AGENT
@@ -369,7 +371,7 @@ class SimulatedDrivers:
     ) -> events_pb2.DriverHandle:
         """As Drivers'. Raises: OSError; Violation when nobody, or somebody else, intended it."""
         key = job.dagger, job.generation
-        self._world.control_witness.launches(*key, self._source, self.host)
+        self._world.control_witness.launches(*key, self._source, self.host, self._host.zone)
         if self._world.chance(0.02, "launch failed"):
             raise OSError(12, "Cannot allocate memory")
         if key in self._host.drivers:
@@ -398,7 +400,7 @@ class SimulatedDrivers:
     def assign(self, spare: DriverIdentity, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
         """As Drivers'. Raises: as `start`."""
         key = job.dagger, job.generation
-        self._world.control_witness.launches(*key, self._source, self.host)
+        self._world.control_witness.launches(*key, self._source, self.host, self._host.zone)
         if not self.ready(spare):
             return None
         if key in self._host.drivers:
@@ -425,7 +427,7 @@ class SimulatedDrivers:
     ) -> events_pb2.DriverHandle:
         """As Drivers'. Raises: OSError; Violation when nobody, or somebody else, intended it."""
         number = job.generation
-        self._world.control_witness.replays(asked.name, number, self._source)
+        self._world.control_witness.replays(asked.name, number, self._source, self.host)
         if self._world.chance(0.02, "replay not started"):
             raise OSError(12, "Cannot allocate memory")
         told = dict(zip(command[::2], map(int, command[1::2]), strict=True))

@@ -18,6 +18,7 @@ from tests.simulation.world import World
 
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import PLATFORM
+from fleet.decide.placement import NO_HOST
 from fleet.fold import view
 
 FAULTY_S = 120.0
@@ -139,7 +140,8 @@ class Life:
         found += [
             f"incident {alert.incident} of {alert.dagger} is open, or not told"
             for alert in self.world.alert_witness.ledger.alerts.values()
-            if alert.firing or not all(delivery.done for delivery in alert.deliveries.values())
+            if (alert.firing and not self._may_fire(alert.dagger))
+            or not all(delivery.done for delivery in alert.deliveries.values())
         ]
         found += [wrong for host in self.crew.hosts for wrong in self._replays(host)]
         spares = [spare for host in self.crew.hosts for spare in host.spares.values() if spare.alive]
@@ -159,6 +161,8 @@ class Life:
             for driver in host.drivers.values()
             if driver.alive and driver.name == dagger.name
         ]
+        if run and not drivers and self._has_no_host(dagger):
+            return ""
         if (until := dagger.refusals_until) is not None and run:
             told = {
                 host.allowed.get(str(Path("runs") / dagger.name / str(dagger.generation)))
@@ -171,6 +175,19 @@ class Life:
             return ""
         phase, desired = gateway_pb2.Phase.Name(dagger.phase), gateway_pb2.Desired.Name(dagger.desired)
         return f"{dagger.name} is {phase} with {len(drivers)} drivers and {desired} was asked"
+
+    def _has_no_host(self, dagger: Dagger) -> bool:
+        """Tell whether a dagger waits because the hosts of its zone are gone, or may not have its state."""
+        error, zone = dagger.last_error, dagger.spec.needs.get("zone", "")
+        if error is None or error.reason != NO_HOST or not zone:
+            return False
+        there = [host for host in self.crew.hosts if host.zone == zone and not host.gone]
+        return not there or not self.crew.shared or not all(host.agent for host in self.crew.hosts)
+
+    def _may_fire(self, name: str) -> bool:
+        """Tell whether an alert of a dagger is right, as no host can run it."""
+        dagger = self.world.control_witness.fleet.daggers.get(name)
+        return dagger is not None and self._has_no_host(dagger)
 
     def _replays(self, host: Host) -> list[str]:
         """What is wrong with the replays whose attempts are on a host."""
@@ -203,7 +220,7 @@ class Life:
         Not where nobody could know of their outage: its driver was gone before a leader heard of it. And not
         where their replay was given up, and none of a later outage has come to its end.
         """
-        if dagger.desired != gateway_pb2.DESIRED_RUNNING:
+        if dagger.desired != gateway_pb2.DESIRED_RUNNING or self._has_no_host(dagger):
             return ""
         _, driver = self.crew.driver(dagger.name, dagger.generation)
         quarantine = self.crew.sinks.quarantine

@@ -25,12 +25,17 @@ META = events_pb2.RequestMeta(actor="simulation")
 SINK = spec_pb2.Sink(log={}, name=DB, on_outage={"then": spec_pb2.OnOutage.THEN_SKIP, "auto_replay": True})
 
 
-def asked(name: str, sql: str) -> events_pb2.DaggerRequested:
-    """A revision with this query. That of `run 2` has no state of its own, that of `run 3` no common end."""
+def asked(name: str, sql: str, *, zone: str = "", is_critical: bool = False) -> events_pb2.DaggerRequested:
+    """A revision with this query. That of `run 2` has no state of its own, that of `run 3` no common end.
+
+    zone: where it must run; empty: anywhere.
+    """
     query = events_pb2.QueryState(
         identity=sql.removesuffix(" 2"), no_cutover="sessions" if "3" in sql else ""
     )
-    spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, sinks=[SINK])
+    spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, sinks=[SINK], needs={"zone": zone} if zone else {})
+    if is_critical:
+        spec.priority = spec_pb2.PRIORITY_CRITICAL
     return events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query)
 
 
@@ -155,7 +160,9 @@ class People:
             case "restart":
                 return events_pb2.RestartRequested(meta=META, name=name)
             case "edit":
-                return asked(name, f"run {self._random.randrange(4)}")
+                zone = self._random.choice(["", "", *(host.zone for host in self._crew.hosts)])
+                critical = self._random.random() < 0.3
+                return asked(name, f"run {self._random.randrange(4)}", zone=zone, is_critical=critical)
             case "replay":
                 return self._replay(name)
             case "allow":

@@ -1,4 +1,4 @@
-"""Nine rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Eleven rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -16,10 +16,11 @@ from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger
-from fleet.decide import shadowing
+from fleet.decide import placement, shadowing
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
+from scheduler.leader import replay_policy, replays
 from scheduler.leader.launcher import Launcher, Write
 
 
@@ -119,6 +120,21 @@ def without_own_intents(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Launcher, "is_untried", is_untried)
 
 
+def without_own_attempts(patch: pytest.MonkeyPatch) -> None:
+    """Let an agent start any attempt of a replay that names its host and that nobody has answered."""
+    next_agent_step = replay_policy.next_agent_step
+
+    def step(*known: Any, **rest: Any) -> Any:
+        return next_agent_step(*known, **(rest | {"is_own": True}))
+
+    patch.setattr(replays, "next_agent_step", step)
+
+
+def without_labels(patch: pytest.MonkeyPatch) -> None:
+    """Place daggers wherever there is room, whatever they need."""
+    patch.setattr(placement, "find_unmet", lambda *_, **__: iter(()))
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -138,4 +154,6 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "lost host": Rule(without_lost_hosts),
     "host epoch": Rule(without_host_epoch),
     "own intent": Rule(without_own_intents),
+    "own attempt": Rule(without_own_attempts),
+    "labels": Rule(without_labels),
 }

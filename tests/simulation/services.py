@@ -135,6 +135,7 @@ def scheduler(
             memory_mib=host.memory_mib,
             agent=host.agent,
             shared_checkpoints=shared,
+            labels={"zone": host.zone},
         ),
     )
 

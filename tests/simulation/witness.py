@@ -32,7 +32,7 @@ class ControlWitness:
         """The registrations of each host, the newest last: sequence, and whose."""
         self._launched: dict[int, str] = {}
         """Who starts each launch."""
-        self.attempts: dict[int, tuple[str, str]] = {}
+        self.attempts: dict[int, tuple[str, str, str]] = {}
         """The same of every attempt of a replay, by number."""
         self.skipped: dict[str, tuple[int, int]] = {}
         """The newest outage whose replay is known to be outstanding, by dagger: launch and number."""
@@ -82,6 +82,8 @@ class ControlWitness:
     def _of_newest_agent(self, record: Record, message: Any, before: Dagger) -> None:
         """Check that a fact of an agent is the newest agent's of the launch's host. Raises: Violation."""
         host = before.driver.host if before.driver is not None else before.host
+        if FACTS[type(message)].about is About.REPLAY and before.replay is not None:
+            host = before.replay.process.host if before.replay.process is not None else ""
         newest = self._agents.get(host, [(0, "")])[-1]
         if newest != (message.meta.host_epoch, record.source):
             raise Violation(
@@ -127,12 +129,14 @@ class ControlWitness:
             else:
                 self.given_up.pop(record.subject, None)
         if isinstance(message, events_pb2.ReplayStarted) and not message.process.pid:
-            self.attempts[record.sequence] = record.subject, record.source
+            self.attempts[record.sequence] = record.subject, record.source, message.process.host
         about = FACTS[type(message)].about
         if about in (About.NEW, About.BESIDE):
             host = message.host if isinstance(message, events_pb2.LaunchIntended) else ""
+            if about is About.BESIDE and before is not None and before.driver is not None:
+                host = before.driver.host
             self.intents[record.sequence] = record.subject, record.source, host
-        elif about is About.NONE or before is None:
+        elif about is About.REPLAY or before is None:
             return
         elif message.meta.generation != _spoken_of(before, about):
             raise Violation(
@@ -140,11 +144,24 @@ class ControlWitness:
                 f" changed {record.subject}"
             )
 
-    def launches(self, name: str, generation: int, source: str, host: str) -> None:
+    def launches(self, name: str, generation: int, source: str, host: str, zone: str = "") -> None:
         """Check who starts a driver on a host: who intended it, or who was the agent of the host that the
-        intent names. Raises: Violation.
+        intent names; and that the host has what the dagger needs. Raises: Violation.
         """
-        subject, intender, named = self.intents.get(generation, ("", "", ""))
+        dagger = self.fleet.daggers.get(name)
+        wanted = dagger.spec.needs.get("zone", zone) if dagger is not None and dagger.current else zone
+        if wanted != zone:
+            raise Violation(f"{name} is launched on {host} of zone {zone}, and needs zone {wanted}")
+        self._starts(self.intents.get(generation, ("", "", "")), name, generation, source, host)
+
+    def replays(self, name: str, number: int, source: str, host: str) -> None:
+        """Check who starts an attempt of a replay, as `launches`. Raises: Violation."""
+        self._starts(self.attempts.get(number, ("", "", "")), name, number, source, host)
+
+    def _starts(
+        self, intent: tuple[str, str, str], name: str, generation: int, source: str, host: str
+    ) -> None:
+        subject, intender, named = intent
         if subject != name:
             raise Violation(f"{source} starts generation {generation} of {name}, which no fold accepted")
         then = [who for epoch, who in self._agents.get(named, []) if epoch < generation]
@@ -156,12 +173,6 @@ class ControlWitness:
             )
         if self._launched.setdefault(generation, source) != source:
             raise Violation(f"{source} starts generation {generation} of {name} a second time")
-
-    def replays(self, name: str, number: int, source: str) -> None:
-        """Somebody starts an attempt of a replay. Raises: Violation."""
-        if self.attempts.get(number) != (name, source):
-            intended = self.attempts.get(number)
-            raise Violation(f"{source} starts attempt {number} of {name}'s replay, intended: {intended}")
 
 
 def _spoken_of(dagger: Dagger, about: About) -> int | None:

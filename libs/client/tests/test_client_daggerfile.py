@@ -171,6 +171,8 @@ sinks:
     limit: {rows_per_second: 0.5, requests_per_second: 20, max_in_flight: 3}
 max_rows_per_batch: 5000
 freshness: 10s
+priority: critical
+needs: {zone: a}
 """
 
 
@@ -184,6 +186,8 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
     assert (dagger.spec.max_rows_per_batch, dagger.spec.freshness.seconds) == (5_000, 10)
     assert (again.spec.sinks, again.spec.max_rows_per_batch) == (dagger.spec.sinks, 5_000)
     assert again.spec.freshness == dagger.spec.freshness
+    assert (dagger.spec.priority, dict(dagger.spec.needs)) == (spec_pb2.PRIORITY_CRITICAL, {"zone": "a"})
+    assert (again.spec.priority, again.spec.needs) == (dagger.spec.priority, dagger.spec.needs)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +200,8 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
         ("batch: 5000", "batch: 0", "max_rows_per_batch"),
         ("batch: 5000", "batch: 2000001", "max_rows_per_batch"),
         ("freshness: 10s", "freshness: 0s", "freshness"),
+        ("priority: critical", "priority: high", "priority"),
+        ("needs: {zone: a}", "needs: [zone]", "needs"),
     ],
 )
 def test_what_is_no_limit_and_no_condition_is_refused(written: str, instead: str, field: str) -> None:

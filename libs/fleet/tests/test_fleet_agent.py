@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog.testing import START, given
@@ -16,6 +16,7 @@ from fleet.decide.agent import Submit, next_step
 from fleet.decide.observation import Heartbeat, Observation, Policy, Presence
 from fleet.decide.reconcile import Drain, Kill, Launch, next_action
 from fleet.fold.hosts import AGENT
+from fleet.fold.quotas import Full
 
 META = events_pb2.RequestMeta(actor="ada")
 THERE = events_pb2.HostRegistered(
@@ -53,7 +54,7 @@ def dagger(*messages: Message) -> Dagger:
 
 
 def step(*messages: Message, observation: Observation = ALIVE, is_own: bool = True) -> Any:
-    return next_step(dagger(*messages), observation=observation, is_own=is_own)
+    return next_step(dagger(*messages), observation=observation, is_own=is_own, now=NOW, policy=POLICY)
 
 
 def lead(*messages: Message, observation: Observation = REACHED, now: datetime = NOW) -> Any:
@@ -158,6 +159,13 @@ def test_an_intent_elsewhere_is_not_made_anew_where_a_lease_would_not_fence_it()
     assert lead(*INTENT, observation=alone, now=late) == events_pb2.Unreachable()
 
 
+def test_an_intent_that_no_other_host_can_run_is_left_to_its_host() -> None:
+    late, nowhere = NOW + POLICY.answer, Full("NO_HOST", "no host can run it")
+
+    assert lead(*INTENT, observation=replace(REACHED, full=nowhere), now=late) == events_pb2.Unreachable()
+    assert lead(*INTENT, observation=replace(GONE, full=nowhere)).error.reason == "NO_HOST"
+
+
 def test_an_intent_of_a_host_that_is_gone_is_made_anew_at_once() -> None:
     assert lead(*INTENT, observation=replace(REACHED, agent=False, host_gone=True)) == Launch()
 
@@ -244,3 +252,18 @@ def test_only_the_newest_leader_finds_a_host_silent() -> None:
     ]
 
     assert [applied.refused for applied in refused] == ["another scheduler leads since (epoch 2, not 1)", ""]
+
+
+def test_a_critical_dagger_of_a_lost_host_waits_for_nothing_and_the_others_do() -> None:
+    waits = []
+    for priority in (spec_pb2.PRIORITY_CRITICAL, spec_pb2.PRIORITY_NORMAL):
+        asked = events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(priority=priority))
+        exited = events_pb2.Exited(
+            meta=FACT, error=events_pb2.DaggerError(reason="HOST_LOST", retryable=True)
+        )
+        scheduled = lead(THERE, ELSEWHERE, asked, INTENDED, LAUNCHED, RUNNING, exited)
+        assert type(scheduled) is events_pb2.RelaunchScheduled
+        waits.append(scheduled.not_before.ToDatetime(UTC) - NOW)
+
+    assert waits[0] == timedelta(0)
+    assert waits[1] >= timedelta(seconds=1)

@@ -9,9 +9,11 @@ from daggers.v1 import events_pb2, spec_pb2
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from eventlog.testing import START
 from fleet import Dagger, Fleet
-from fleet.decide.placement import AGENT_TOO_OLD, Candidate, choose_host, room_of
+from fleet.decide.placement import AGENT_TOO_OLD, HOST_LACKS, NO_HOST, Candidate, choose_host
+from fleet.decide.requirements import READER, USERS, find_files, format_file, format_user
+from fleet.fold.catalogue import Entry
 from fleet.fold.dagger import create_dagger
-from fleet.fold.hosts import Standing
+from fleet.fold.hosts import AGENT, Standing
 from fleet.fold.phases import RUNNING
 from fleet.fold.quotas import Full, Room
 
@@ -70,9 +72,111 @@ def test_a_host_whose_agent_was_too_old_is_not_asked_again_at_once() -> None:
     )
 
 
-def test_a_host_has_the_room_that_it_registered() -> None:
-    registered = events_pb2.HostRegistered(host="a", memory_mib=5000, max_drivers=2)
+def test_a_host_that_lacked_a_file_at_the_launch_is_not_asked_again_at_once() -> None:
+    error = events_pb2.DaggerError(reason=HOST_LACKS)
+    refused = dagger("new", host="other", driver=None, last_error=error)
 
-    assert room_of(Standing(registered=registered), 768) == Room(
-        drivers=2, memory_mib=5000, driver_memory_mib=768
+    assert choose(dagger("a", "own"), of=refused, own=1, other=9, third=1) == "third"
+
+
+# ---- What a host has ---------------------------------------------------------------------------------------
+
+
+def wants(name: str = "new", host: str = "", **fields: object) -> Dagger:
+    """Make a dagger of team crm whose specification says more."""
+    one = dagger(name, host)
+    spec = spec_pb2.DaggerSpec(cluster="c", team="crm", driver_memory_mib=1000, **fields)  # type: ignore[arg-type] # its own
+    return one.but(spec=spec)
+
+
+def candidate(host: str, fits: int = 9, **more: object) -> Candidate:
+    return Candidate(host=host, room=Room(memory_mib=fits * NEED), **more)  # type: ignore[arg-type] # its own
+
+
+def place(
+    new: Dagger, *candidates: Candidate, running: tuple[Dagger, ...] = (), fleet: Fleet | None = None
+) -> str | Full:
+    """Return where a dagger goes, when these run and these hosts can launch."""
+    fleet = fleet or Fleet()
+    for one in running:
+        fleet.daggers[one.name] = one
+        fleet.occupied.add(one.name)
+    return choose_host(fleet, new, candidates)
+
+
+def test_a_dagger_runs_where_the_labels_are_that_it_needs_and_else_says_so() -> None:
+    needs, own, other = wants(needs={"zone": "a"}), candidate("own"), candidate("other", labels={"zone": "a"})
+    nowhere = place(needs, own, candidate("other", labels={"zone": "b"}))
+
+    assert place(needs, own, other) == "other"
+    assert isinstance(nowhere, Full)
+    assert (nowhere.reason, nowhere.detail) == (
+        NO_HOST,
+        "no host can run it: own has no label zone=a; other has no label zone=a",
     )
+    assert isinstance(place(needs, own), Full)
+
+
+def with_file() -> tuple[Fleet, Dagger]:
+    """Return a fold with a secret in a file, and a dagger that needs it."""
+    fleet = Fleet()
+    place = spec_pb2.SecretRef(file="/run/crm-token")
+    secret = spec_pb2.Secret(name="crm-token", place=place)
+    fleet.catalogue.secrets["crm-token"] = Entry(secret, 1, 1)
+    address = spec_pb2.InfluxAddress(token=spec_pb2.SecretRef(name="crm-token"))
+    sink = spec_pb2.Sink(influx=spec_pb2.InfluxSink(address=address))
+    return fleet, wants(sinks=[sink])
+
+
+def test_a_dagger_runs_where_its_files_are_and_on_a_single_host_whatever_there_is() -> None:
+    fleet, needs = with_file()
+    own = candidate("own", lacks=frozenset({format_file("/run/crm-token")}))
+    nowhere = place(needs, own, replace(own, host="other"), fleet=fleet)
+
+    assert find_files(fleet, needs.spec) == {"/run/crm-token"}
+    assert place(needs, own, candidate("other"), fleet=fleet) == "other"
+    assert isinstance(nowhere, Full)
+    assert nowhere.detail.endswith("own has no file /run/crm-token; other has no file /run/crm-token")
+    assert place(needs, own, fleet=fleet) == "own"
+
+
+def test_a_team_that_has_a_user_on_one_host_runs_on_no_host_without_it() -> None:
+    fleet = Fleet()
+    registered = events_pb2.HostRegistered(host="other", agent=AGENT)
+    fleet.standings["other"] = Standing(epoch=1, registered=registered)
+    none = candidate("own", lacks=frozenset({USERS}))
+    not_of_crm = candidate("own", lacks=frozenset({format_user("crm")}))
+
+    assert place(wants(), none, candidate("other"), fleet=fleet) == "other"
+    assert place(wants(), not_of_crm, candidate("other"), fleet=fleet) == "other"
+    registered.lacks.append(USERS)
+    assert place(wants(), none, candidate("other", lacks=frozenset({USERS})), fleet=fleet) == "own"
+
+
+def test_hosts_that_are_busy_or_read_slowly_are_taken_where_no_other_has_room() -> None:
+    busy, slow = candidate("own", load=1.2), candidate("own", lacks=frozenset({READER}))
+
+    assert place(wants(), busy, candidate("other", load=0.5)) == "other"
+    assert place(wants(), busy, candidate("other", fits=0)) == "own"
+    assert place(wants(), slow) == "own"
+    assert place(wants(), candidate("own", fits=0), replace(slow, host="x"), candidate("y", fits=1)) == "y"
+
+
+def test_daggers_of_one_stream_run_together_while_there_is_room() -> None:
+    reads = [spec_pb2.StreamInput(stream="bookings")]
+    other = wants("a", "other", streams=reads)
+
+    assert place(wants(streams=reads), candidate("own"), candidate("other"), running=(other,)) == "other"
+    assert place(wants(streams=reads), candidate("own"), candidate("other", 1), running=(other,)) == "own"
+    assert place(wants(), candidate("own"), candidate("other"), running=(other,)) == "own"
+
+
+def test_critical_daggers_of_a_team_are_spread_and_its_others_are_not() -> None:
+    critical, reads = spec_pb2.PRIORITY_CRITICAL, [spec_pb2.StreamInput(stream="bookings")]
+    first = wants("a", "own", priority=critical, streams=reads)
+    hosts = candidate("own"), candidate("other")
+    foreign = first.but(spec=spec_pb2.DaggerSpec(team="hr", priority=critical))
+
+    assert place(wants(priority=critical, streams=reads), *hosts, running=(first,)) == "other"
+    assert place(wants(streams=reads), *hosts, running=(first,)) == "own"
+    assert place(wants(priority=critical), *hosts, running=(foreign,)) == "own"

@@ -123,12 +123,20 @@ class World:
         await self.control.append(Draft(id_ or uuid4().hex, "/test", subject, datetime.now(UTC), message))
 
     async def ask(
-        self, sql: str = "run", *, name: str = "d", memory_mib: int = 0, sinks: Sequence[spec_pb2.Sink] = ()
+        self,
+        sql: str = "run",
+        *,
+        name: str = "d",
+        memory_mib: int = 0,
+        sinks: Sequence[spec_pb2.Sink] = (),
+        priority: spec_pb2.Priority.ValueType = spec_pb2.PRIORITY_UNSPECIFIED,
     ) -> None:
         """Register the cluster and ask for a dagger."""
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
         await self.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
-        spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, driver_memory_mib=memory_mib, sinks=sinks)
+        spec = spec_pb2.DaggerSpec(
+            cluster="local", sql=sql, driver_memory_mib=memory_mib, sinks=sinks, priority=priority
+        )
         query = events_pb2.QueryState(identity=sql)
         await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query), name)
 

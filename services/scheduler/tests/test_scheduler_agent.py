@@ -22,20 +22,25 @@ from scheduler.leader.neighbours import NoSharedCheckpoints
 THERE = "there"
 
 
-def register(host: str, scheduler_id: str, *, shared: bool = True) -> events_pb2.HostRegistered:
+def register(
+    host: str, scheduler_id: str, *, shared: bool = True, level: int = AGENT
+) -> events_pb2.HostRegistered:
     return events_pb2.HostRegistered(
-        scheduler_id=scheduler_id, host=host, boot_id="b", agent=AGENT, shared_checkpoints=shared
+        scheduler_id=scheduler_id, host=host, boot_id="b", agent=level, shared_checkpoints=shared
     )
 
 
 @asynccontextmanager
-async def agent(world: World, host: str = THERE, **how: object) -> AsyncIterator[str]:
-    """Run a scheduler that registers a host, and stands by unless nobody leads; gives its identity."""
+async def agent(world: World, host: str = THERE, *, level: int = AGENT, **how: object) -> AsyncIterator[str]:
+    """Run a scheduler that registers a host, and stands by unless nobody leads; gives its identity.
+
+    level: what its agent says that it can do.
+    """
     me = identity()
     how = {"patience": 600.0, "shared": True} | how
     shares = bool(how["shared"])
     async with world.serving(
-        registered=register(host, me, shared=shares), host=host, scheduler_id=me, **how
+        registered=register(host, me, shared=shares, level=level), host=host, scheduler_id=me, **how
     ) as task:
         yield me
         if task.done():

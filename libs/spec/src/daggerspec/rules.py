@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults, fields, limits, query, sinks
+from daggerspec import defaults, fields, labels, limits, query, sinks
 from daggerspec.catalogue import Catalogue
 from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
@@ -20,6 +20,7 @@ from daggerspec.violation import Violation, unregistered
 
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
+_PRIORITIES: Final = frozenset(spec_pb2.Priority.values())
 _STATES: Final = frozenset(spec_pb2.StateStore.values())
 
 
@@ -97,6 +98,9 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
         yield Violation(f"{path}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
     if spec.state not in _STATES:
         yield Violation(f"{path}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
+    if spec.priority not in _PRIORITIES:
+        yield Violation(f"{path}.priority", f"{spec.priority} is not a priority", "UNKNOWN_ENUM_VALUE")
+    yield from labels.violations(f"{path}.needs", spec.needs)
     if 0 < spec.driver_memory_mib < limits.MIN_DRIVER_MEMORY_MIB:
         problem = (
             f"must be at least {limits.MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler"

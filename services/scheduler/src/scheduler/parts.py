@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from chassis import pressure, processes
 from chassis.metrics import Metrics
+from daggerspec.labels import parse_labels
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
 from election import Beats
 from eventlog import Log
@@ -31,10 +32,11 @@ from scheduler.host.preview_folders import PreviewFolders
 from scheduler.host.previews import Previews
 from scheduler.host.row_reader import RowReader
 from scheduler.host.service import HostService
-from scheduler.leader.capacity import HostMemory, available_mib
+from scheduler.leader.capacity import HostMemory, available_mib, busy_cores
 from scheduler.leader.heartbeats import set_aside_ends
 from scheduler.leader.occupancy import Occupancy
 from scheduler.leader.scheduler import LEADER_TIMEOUT, Options, Scheduler
+from scheduler.leader.survey import has_reader
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
 from scheduler.settings import SchedulerSettings
 
@@ -109,6 +111,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         previews=lambda: previews.running,
         memory_mib=lambda: measure_room()[1],
         overload=pressure.overload,
+        busy_cores=busy_cores,
     )
     ends = metrics.counter(PREVIEW_ENDS)
     previews = Previews(
@@ -173,6 +176,7 @@ def registration(ground: Ground, memory_mib: int) -> events_pb2.HostRegistered:
         shared_checkpoints=bool(ground.settings.checkpoint_root),
         agent=AGENT,
         max_drivers=ground.settings.max_drivers or 0,
+        labels=parse_labels(ground.settings.labels),
     )
 
 
@@ -189,6 +193,7 @@ def options(ground: Ground) -> Options:
         spare=settings.spare and not ground.drivers.runs_as_another(""),
         cutover=settings.cutover,
         local_checkpoints=ground.local_checkpoints,
+        has_reader=has_reader(ground.lines.installation.runtime.parent),
         batches=batches(),
         secrets=settings.secret_rule(),
         egress=settings.rules(),

@@ -95,6 +95,7 @@ def _shown_start(position: spec_pb2.StartPosition) -> str:
 
 
 TEXT = Form(lambda reader, node, path: reader.text(node, path), lambda value: value)
+TEXTS = Form(lambda reader, node, path: reader.texts(node, path), dict)
 MEMORY = Form(_memory, lambda mebibytes: f"{mebibytes}m")
 ROWS = Form(
     lambda reader, node, path: reader.integer(node, path, least=1, most=BATCH_RECORDS), lambda value: value

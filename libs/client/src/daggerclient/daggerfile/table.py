@@ -12,7 +12,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
 from daggerclient.daggerfile import forward, sinks
-from daggerclient.daggerfile.forms import MEMORY, ROWS, START, TEXT, Form, items, span, word
+from daggerclient.daggerfile.forms import MEMORY, ROWS, START, TEXT, TEXTS, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
 from daggerspec import sinks as kinds
@@ -46,6 +46,8 @@ def fill(
         value = row.form.read(reader, values[row.key], f"{path}.{row.key}" if path else row.key)
         if isinstance(value, Message):
             getattr(message, row.field).CopyFrom(value)
+        elif isinstance(value, dict):
+            getattr(message, row.field).update(value)
         elif isinstance(value, list):
             getattr(message, row.field).extend(value)
         else:
@@ -80,6 +82,7 @@ STREAM = (
 )
 EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
 STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DISK}
+PRIORITIES = {"normal": spec_pb2.PRIORITY_NORMAL, "critical": spec_pb2.PRIORITY_CRITICAL}
 SPEC = (
     Row("team", TEXT, required=True, unsaid=""),
     Row("cluster", TEXT, required=True, unsaid=""),
@@ -99,4 +102,6 @@ SPEC = (
     Row("consumer_group", TEXT),
     Row("max_rows_per_batch", ROWS),
     Row("freshness", span(positive=True)),
+    Row("priority", word(PRIORITIES)),
+    Row("needs", TEXTS),
 )

@@ -96,4 +96,4 @@ class Observation:
     """True when another driver of it may be launched beside its own: that is switched on, and there is room.
     """
     shadow: ShadowObservation | None = None
-    """Observation of its shadow; None when there is none."""
+    """Observation of its shadow; None when there is none, and where another host's agent has it."""

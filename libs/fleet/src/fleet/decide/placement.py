@@ -1,20 +1,30 @@
-"""Choose the host of a launch, by the room that drivers leave on each. Pure."""
+"""Choose the host of a launch: by what it has, by the room that drivers leave, by its neighbours. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from daggers.v1 import events_pb2
+
+from daggerspec.priority import is_critical
+from fleet.decide.requirements import READER, find_unmet
 from fleet.fold import quotas
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
-from fleet.fold.hosts import Standing
 from fleet.fold.quotas import Full, Room
 
 AGENT_TOO_OLD: Final = "AGENT_TOO_OLD"
 """Reason of an agent that does not launch what says more than its version knows."""
+HOST_LACKS: Final = "HOST_LACKS"
+"""Reason of an agent whose host has not what a launch needs."""
+NO_HOST: Final = "NO_HOST"
+"""Reason of a launch that no host can take, whatever room it has."""
+_BUSY: Final = 1.0
+"""Load from where on a host is passed over while another one has room: as many busy processors as it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,53 +34,78 @@ class Candidate:
     host: str
     room: Room
     """Room that it has for all its drivers."""
-
-
-def room_of(standing: Standing, driver_memory_mib: int) -> Room:
-    """Return what another host has for drivers, as it registered that.
-
-    driver_memory_mib: heap in MiB of a driver whose dagger does not say.
-    """
-    registered = standing.registered
-    if registered is None:
-        return Room(driver_memory_mib=driver_memory_mib)
-    return Room(
-        drivers=registered.max_drivers or None,
-        memory_mib=registered.memory_mib or None,
-        driver_memory_mib=driver_memory_mib,
-    )
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that its administrator gave it."""
+    lacks: frozenset[str] = frozenset()
+    """What it says that it has not, in the words of `fleet.decide.requirements`."""
+    load: float = 0.0
+    """Busy processors for each that it has; 0 where nobody measures it."""
 
 
 def choose_host(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) -> str | Full:
-    """Return the host of the dagger's next launch, or why the first candidate has no room where none has.
+    """Return the host of the dagger's next launch, or why there is none.
 
-    candidates: hosts that can launch it, at least one, the leader's own first. Where the dagger last ran it
-    runs again, if there is room. Else the leader's own takes it while it has room, for edits are made beside
-    the driver that runs only there, and then the one with the most memory left.
+    candidates: hosts that can launch it, at least one, the leader's own first. What a host without others
+    lacks is no reason: the launch says it in its own words.
     """
+    unfit = {one.host: why for one in candidates if (why := explain_unfit(fleet, dagger, one, candidates))}
+    able = [one for one in candidates if one.host not in unfit]
+    if not able:
+        hosts = "; ".join(f"{host} has no {why}" for host, why in unfit.items())
+        return Full(NO_HOST, f"no host can run it: {hosts}", events_pb2.ERROR_DOMAIN_USER)
     running = [fleet.daggers[name] for name in fleet.occupied if name != dagger.name]
-    fits: list[tuple[float, Candidate]] = []
+    by_host: dict[str, list[Dagger]] = defaultdict(list)
+    for other in running:
+        by_host[fleet.host_of(other)].append(other)
+    fits: list[Candidate] = []
     reasons: list[Full] = []
-    for candidate in candidates:
-        there = [other for other in running if fleet.host_of(other) == candidate.host]
-        full = quotas.full(fleet.catalogue, running, there, dagger, candidate.room)
+    for one in able:
+        full = quotas.full(fleet.catalogue, running, by_host[one.host], dagger, one.room)
         if full is not None:
             reasons.append(full)
-        elif not _has_refused(dagger, candidate.host):
-            left = quotas.mib_left(there, candidate.room)
-            fits.append((math.inf if left is None else left, candidate))
+        elif not _has_refused(dagger, one.host):
+            fits.append(one)
     if not fits:
-        return reasons[0] if reasons else candidates[0].host
-    for _, candidate in fits:
-        if candidate.host == dagger.ran_on:
-            return candidate.host
-    if fits[0][1] is candidates[0]:
-        return candidates[0].host
-    _, best = max(fits, key=lambda fit: fit[0])  # the first of those that are equal
-    return best.host
+        return reasons[0] if reasons else able[0].host
+    own = candidates[0].host
+    return min(fits, key=lambda one: _rank(dagger, one, by_host[one.host], own)).host
+
+
+def explain_unfit(
+    fleet: Fleet, dagger: Dagger, candidate: Candidate, candidates: Sequence[Candidate] = ()
+) -> str:
+    """Explain what a host has not that the dagger needs, as the rest of "it has no …"; empty: it has all.
+
+    candidates: all hosts in question; of a single one only labels count.
+    """
+    lacks = candidate.lacks if len(candidates) != 1 else frozenset()
+    return ", ".join(find_unmet(fleet, dagger, labels=candidate.labels, lacks=lacks))
+
+
+def _rank(dagger: Dagger, candidate: Candidate, there: Sequence[Dagger], own: str) -> tuple[float, ...]:
+    """Return what makes a host that has room the better the less it is, what counts most first.
+
+    Where the dagger last ran it runs again. A busy host is passed over. Critical daggers of a team are
+    spread, daggers of one stream are together. The leader's own host has the spare, which starts at once.
+    """
+    team, streams = dagger.spec.team, {read.stream for read in dagger.spec.streams}
+    critical = sum(is_critical(other.spec) and other.spec.team == team for other in there)
+    is_beside = any(read.stream in streams for other in there for read in other.spec.streams)
+    left = quotas.mib_left(there, candidate.room)
+    return (
+        candidate.host != dagger.ran_on,
+        candidate.load >= _BUSY,
+        critical if is_critical(dagger.spec) else 0,
+        not is_beside,
+        candidate.host != own,
+        READER in candidate.lacks,
+        -(math.inf if left is None else left),
+    )
 
 
 def _has_refused(dagger: Dagger, host: str) -> bool:
-    """Tell whether a host was the last that could not launch the dagger, because its agent is too old."""
+    """Tell whether a host was the last that could not launch the dagger: its agent is too old, or it lacks
+    something that it has not registered yet.
+    """
     error = dagger.last_error
-    return error is not None and error.reason == AGENT_TOO_OLD and dagger.host == host
+    return error is not None and error.reason in (AGENT_TOO_OLD, HOST_LACKS) and dagger.host == host

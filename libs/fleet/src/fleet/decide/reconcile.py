@@ -14,6 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.anew import ROOT_MISSING
 from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS, OUT_OF_MEMORY, is_deployments, left_no_word
+from daggerspec.priority import is_critical
 from fleet.decide import autoreplay, shadowing
 from fleet.decide.backoff import delay
 from fleet.decide.observation import Observation, Policy, Presence
@@ -33,6 +34,7 @@ from fleet.fold.phases import (
 )
 from fleet.health.degradation import Evidence, Heartbeat, Reason, degradation_reasons
 
+HOST_LOST: Final = "HOST_LOST"
 # What ran out of memory does so again: its state comes back from the checkpoint.
 _OUT_OF_MEMORY_ATTEMPTS: Final = 3
 # A disk and a cluster are waited for, however long it takes.
@@ -91,7 +93,7 @@ def _next_driver_action(
     if dagger.driver is None and (adopted := _adopt(observation)) is not None:
         return adopted
     if dagger.confirmed_dead:
-        error = _error("HOST_LOST", "its host is gone, says on-call")
+        error = _error(HOST_LOST, "its host is gone, says on-call")
         return build_exited(dagger, events_pb2.Exited(error=error), observation)
     if observation.host_gone and observation.presence is Presence.REMOTE:
         return build_exited(dagger, events_pb2.Exited(error=_host_lost(dagger, observation)), observation)
@@ -139,7 +141,7 @@ def _elsewhere(dagger: Dagger, now: datetime, observation: Observation, policy: 
         return None  # its agent says what became of it
     return (
         _new_ui(dagger, observation)
-        or _stop_elsewhere(dagger, now, policy)
+        or _stop_elsewhere(dagger, now, observation, policy)
         or _health(dagger, now, observation, policy)
         or _new_references(dagger, observation)
     )
@@ -149,7 +151,7 @@ def _host_lost(dagger: Dagger, observation: Observation) -> events_pb2.DaggerErr
     host = (dagger.driver.host if dagger.driver is not None else dagger.host) or "?"
     if observation.rebooted:
         return _error(ENDED_WITH_DEPLOYMENT, f"its host {host} was booted anew")
-    return _error("HOST_LOST", f"its host {host} is gone")
+    return _error(HOST_LOST, f"its host {host} is gone")
 
 
 def _answer_intent(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
@@ -161,10 +163,13 @@ def _answer_intent(dagger: Dagger, now: datetime, observation: Observation, poli
             return None  # the agent that it names says what becomes of it
         if not observation.fences:
             return events_pb2.Unreachable()
-    if dagger.desired == gateway_pb2.DESIRED_RUNNING:
+    wanted, full = dagger.desired == gateway_pb2.DESIRED_RUNNING, observation.full
+    if wanted and full is None:
         return Launch(observation.place)  # a new intent fences whatever the old one may still become
     if observation.presence is Presence.REMOTE:
         return events_pb2.Unreachable()
+    if wanted and full is not None:
+        return events_pb2.LaunchFailed(error=full.error)
     return events_pb2.LaunchFailed(
         error=_error("LAUNCH_ABANDONED", "it was asked to stop before its driver was launched")
     )
@@ -220,6 +225,8 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
         )
         return events_pb2.Failed(error=given_up)
     wait = delay(dagger.name, attempt, base=policy.first_delay, cap=policy.longest_delay)
+    if error.reason == HOST_LOST and is_critical(dagger.spec):
+        wait = timedelta(0)  # the others wait, so that it finds room
     return _relaunch(attempt, now + wait)
 
 
@@ -274,13 +281,20 @@ def _stop(dagger: Dagger, now: datetime, observation: Observation, policy: Polic
     return Drain()
 
 
-def _stop_elsewhere(dagger: Dagger, now: datetime, policy: Policy) -> events_pb2.StopIssued | None:
+def _stop_elsewhere(
+    dagger: Dagger, now: datetime, observation: Observation, policy: Policy
+) -> LaunchShadow | events_pb2.StopIssued | None:
     """Write how the agent of another host is to stop a driver, as `_stop` stops one of this host."""
+    if shadowing.may_begin(dagger, observation):
+        return LaunchShadow()
+    if shadowing.holds_back(dagger, now, policy):
+        return None
     wanted = dagger.desired == gateway_pb2.DESIRED_RUNNING
     if dagger.phase != STOPPING and wanted and dagger.current:
         return None
     mode = events_pb2.STOP_MODE_DRAIN if wanted else dagger.stop_mode or events_pb2.STOP_MODE_DRAIN
-    if dagger.phase == STOPPING and now - dagger.phase_time >= policy.grace:
+    grace = policy.grace if dagger.shadow is None else 2 * policy.grace
+    if dagger.phase == STOPPING and now - dagger.phase_time >= grace:
         mode = events_pb2.STOP_MODE_NOW
     is_issued = dagger.phase == STOPPING and dagger.stop_issued in (mode, events_pb2.STOP_MODE_NOW)
     return None if is_issued else events_pb2.StopIssued(mode=mode)

@@ -42,7 +42,7 @@ Step: TypeAlias = Fact | EndShadow
 
 
 def may_begin(dagger: Dagger, observation: Observation) -> bool:
-    """Tell whether an edit of a dagger whose driver runs on this host is made by a cutover."""
+    """Tell whether an edit of a dagger is made by a cutover, on the host of its driver."""
     return (
         observation.cutover
         and dagger.phase == RUNNING
@@ -70,7 +70,7 @@ def next_step(
         return _build_failure(LEFT, f"it was launched on {shadow.driver.host or '?'}, where nobody leads now")
     state = observed.state
     final = state is not None and state.final
-    end_reason = None if final and _is_wanted(dagger, shadow) else _end_reason(dagger, shadow, now, policy)
+    end_reason = None if final and is_wanted(dagger, shadow) else _end_reason(dagger, shadow, now, policy)
     if observed.presence is Presence.GONE:
         return _build_exit(observed.exit, end_reason)
     if shadow.epoch != epoch:
@@ -115,14 +115,14 @@ def cutover_files(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str
         yield shadow.driver, rundir.PREDECESSOR_ENDED, ""
 
 
-def _is_wanted(dagger: Dagger, shadow: Shadow) -> bool:
+def is_wanted(dagger: Dagger, shadow: Shadow) -> bool:
     """Tell whether a shadow runs the version that is to run."""
     return dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.version == shadow.version
 
 
 def _end_reason(dagger: Dagger, shadow: Shadow, now: datetime, policy: Policy) -> str | None:
     """Return why a shadow is to end, empty where something else is desired; None where it is to go on."""
-    if not _is_wanted(dagger, shadow):
+    if not is_wanted(dagger, shadow):
         return ""
     if shadow.boundary is None:
         if dagger.driver is None or dagger.phase == STOPPING:

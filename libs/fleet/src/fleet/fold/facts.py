@@ -54,8 +54,8 @@ class About(Enum):
     """The shadow that there is; of another one it is ignored."""
     ORPHAN = "orphan"
     """One that nobody asks for: it changes nothing."""
-    NONE = "none"
-    """None: it speaks of something else of the dagger."""
+    REPLAY = "replay"
+    """None: it speaks of the dagger's replay."""
 
 
 class Driver(Enum):
@@ -198,14 +198,14 @@ FACTS: Final[Mapping[type[Message], FactRule]] = {
     ),
     events_pb2.ReplayStarted: FactRule(
         phases=_ANY_PHASE,
-        about=About.NONE,
+        about=About.REPLAY,
         changes=fact_changes.start_replay,
         summary=lambda fact: f"replay {fact.replay_id} {'adopted' if fact.adopted else 'launched'}",
         detail=lambda fact: f"on {fact.process.host or '?'}, pid {fact.process.pid or '?'}",
     ),
     events_pb2.ReplayExited: FactRule(
         phases=_ANY_PHASE,
-        about=About.NONE,
+        about=About.REPLAY,
         changes=fact_changes.record_replay_exit,
         summary=lambda fact: (
             f"replay {fact.replay_id} ended unfinished"
@@ -215,14 +215,14 @@ FACTS: Final[Mapping[type[Message], FactRule]] = {
     ),
     events_pb2.ReplayWaits: FactRule(
         phases=_ANY_PHASE,
-        about=About.NONE,
+        about=About.REPLAY,
         changes=fact_changes.delay_replay,
         summary=lambda fact: f"replay {fact.replay_id} waits",
         detail=fact_text.describe_error,
     ),
     events_pb2.ReplayFinished: FactRule(
         phases=_ANY_PHASE,
-        about=About.NONE,
+        about=About.REPLAY,
         changes=fact_changes.finish_replay,
         summary=lambda fact: (
             f"replay {fact.replay_id} {'given up' if fact.HasField('error') else 'finished'}"
@@ -301,6 +301,8 @@ def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagge
         changes["generation"] = sequence
     elif row.about is About.BESIDE:
         changes["shadow"] = replace(changes["shadow"], generation=sequence)
+    elif isinstance(fact, events_pb2.ReplayStarted) and not fact.process.pid:
+        changes["replay"] = replace(changes["replay"], attempt=sequence)
     elif row.about is About.NEWEST:
         changes["observed_generation"] = dagger.generation
     if new or phase != dagger.phase:

@@ -31,7 +31,7 @@ from fleet.fold.catalogue import (
 )
 from fleet.fold.dagger import DECISIONS, REVISIONS, Dagger, Request, decide
 from fleet.fold.fact_changes import IgnoredFact
-from fleet.fold.facts import FACTS, evolve
+from fleet.fold.facts import FACTS, About, evolve
 from fleet.fold.horizon import STANDARD, Horizon
 from fleet.fold.hosts import (
     UNREGISTERED,
@@ -294,11 +294,18 @@ class Fleet:
         epoch = fact.meta.host_epoch
         if not epoch or dagger is None:
             return ""
-        host = self.host_of(dagger)
+        host = self._host_meant(fact, dagger)
         newest = self.standing(host).epoch
         return (
             "" if epoch == newest else f"it is of host epoch {epoch}, the newest of {host or '?'} is {newest}"
         )
+
+    def _host_meant(self, fact: Any, dagger: Dagger) -> str:
+        """Return the host that a fact is of: where the newest launch is, or an attempt of the replay."""
+        if FACTS[type(fact)].about is not About.REPLAY:
+            return self.host_of(dagger)
+        process = dagger.replay.process if dagger.replay is not None else None
+        return process.host if process is not None else ""
 
     def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> ApplyResult:
         if not self._is_first(record):

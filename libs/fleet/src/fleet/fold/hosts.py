@@ -11,8 +11,10 @@ from daggers.v1 import events_pb2
 
 from fleet.fold.answers import Code, Refusal, about, missing
 
-AGENT: Final = 1
+AGENT: Final = 2
 """Level of this version's agent, as HostRegistered.agent says it."""
+_LAUNCHES: Final = 1
+_LAUNCHES_BESIDE: Final = 2
 MAX_ENDPOINTS: Final = 3
 """Endpoints of each host: those of a leader, a standby, and a predecessor."""
 
@@ -73,7 +75,16 @@ class Standing:
     @property
     def has_agent(self) -> bool:
         """True when a scheduler there carries out what intents and stops of any leader name."""
-        return self.registered is not None and self.registered.agent >= AGENT and not self.is_gone
+        return self._level >= _LAUNCHES and not self.is_gone
+
+    @property
+    def launches_beside(self) -> bool:
+        """True when the agent there launches shadows and replays that a leader elsewhere intends."""
+        return self._level >= _LAUNCHES_BESIDE and not self.is_gone
+
+    @property
+    def _level(self) -> int:
+        return self.registered.agent if self.registered is not None else 0
 
     @property
     def is_gone(self) -> bool:

@@ -25,7 +25,9 @@ class Replay:
     time: datetime
     """Time of its request."""
     process: events_pb2.DriverHandle | None = None
-    """Process that runs it; None while none does."""
+    """Process that runs it, or, without a process id, is to run; None while none does."""
+    attempt: int = 0
+    """Sequence of the intent of its newest attempt; 0 before the first."""
     exits: int = 0
     """Number of its processes that ended before it had finished."""
     exit_time: datetime | None = None
@@ -41,6 +43,11 @@ class Replay:
     def id(self) -> str:
         """Its identity."""
         return self.request.replay_id
+
+    @property
+    def unanswered(self) -> bool:
+        """True when an attempt was intended and nobody has said yet what became of it."""
+        return self.finished is None and self.process is not None and not self.process.pid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

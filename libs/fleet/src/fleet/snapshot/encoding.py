@@ -108,6 +108,7 @@ def _read_replay(state: state_pb2.ReplayState) -> Replay:
         request=state.request,
         time=state.time.ToDatetime(tzinfo=UTC),
         exits=state.exits,
+        attempt=state.attempt,
         exit_time=state.exit_time.ToDatetime(tzinfo=UTC) if state.HasField("exit_time") else None,
         **{name: getattr(state, name) for name in optional if state.HasField(name)},  # type: ignore[arg-type] # its own
     )

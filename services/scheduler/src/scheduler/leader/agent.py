@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from daggers.v1 import events_pb2, telemetry_pb2
@@ -21,15 +22,23 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide.agent import Submit, next_step
+from fleet.decide.observation import Policy
 from fleet.decide.reconcile import Drain, Kill
+from fleet.decide.shadowing import EndShadow, LaunchShadow
+from fleet.fold.facts import FACTS, About
 from fleet.fold.hosts import host_subject
 from scheduler.drivers.process_table import Drivers
+from scheduler.leader.capacity import Load
 from scheduler.leader.host_watch import BEAT_EVERY, HostWatch
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.observer import Observer
+from scheduler.leader.replays import Replays
+from scheduler.leader.survey import Survey
+from scheduler.threads import to_its_end
 
 STEPS: Final = 16
 _LOOK_S: Final = 0.5
+_SURVEY_EVERY: Final = timedelta(seconds=30)
 
 
 class Agent:
@@ -51,16 +60,24 @@ class Agent:
         dead: Callable[[str], bool],
         appended: Callable[[str], None],
         ended: Callable[[], None],
+        policy: Policy,
+        tell: Callable[[Dagger], None],
+        replays: Replays,
+        measure: Callable[[], Load],
+        survey: Survey,
     ) -> None:
         """scheduler_id: identity of this process; `dead` proves the death of another by its identity.
 
         source: ce_source of what this process writes. appended: is given the name of each fact; ended: is
-        called when a driver has ended.
+        called when a driver has ended. tell: tells the drivers of a dagger what the log says to them.
+        measure: gives what a beat says of the host.
         """
         self._fleet, self._follower, self._drivers = fleet, follower, drivers
         self._observer, self._launcher, self._watch, self._beats = observer, launcher, watch, beats
         self._id, self._source, self._now, self._dead = scheduler_id, source, clock, dead
         self._appended, self._ended = appended, ended
+        self._policy, self._tell, self._replays, self._measure = policy, tell, replays, measure
+        self._survey, self._next_survey = survey, clock()
         self._registered: events_pb2.HostRegistered | None = None
         self._ignored: dict[str, tuple[int, int, int, type]] = {}
         self._epoch = 0
@@ -76,10 +93,12 @@ class Agent:
     async def register(self, registered: events_pb2.HostRegistered) -> None:
         """Register this host. Raises: LogUnavailable."""
         self._registered = registered
+        await self._look_around()
         await self._announce(f"HostRegistered/{registered.scheduler_id}")
 
     async def keep_registered(self) -> None:
-        """Register this host again where somebody has vouched that it is gone, and where its agent is.
+        """Register this host again where somebody has vouched that it is gone, where its agent is, and where
+        it lacks something else than before.
 
         Raises: LogUnavailable.
         """
@@ -91,9 +110,23 @@ class Agent:
             self._dead(agent.scheduler_id)
             or (agent.agent > 0 and self._watch.misses_agent(self._drivers.host))
         )
-        if standing.is_gone or is_lost:
+        if standing.is_gone or is_lost or (self.is_newest and await self._lacks_otherwise(agent)):
             loss = standing.loss.sequence if standing.loss is not None else 0
             await self._announce(f"HostRegistered/{self._id}/{standing.epoch}/{loss}")
+
+    async def _lacks_otherwise(self, agent: events_pb2.HostRegistered) -> bool:
+        """Look now and then whether this host lacks something else than it has registered."""
+        assert self._registered is not None
+        if self._now() < self._next_survey:
+            return False
+        await self._look_around()
+        return list(agent.lacks) != list(self._registered.lacks)
+
+    async def _look_around(self) -> None:
+        assert self._registered is not None
+        self._next_survey = self._now() + _SURVEY_EVERY
+        missing = await to_its_end(partial(self._survey.list_missing, self._survey.list_files()))
+        self._registered.lacks[:] = self._survey.format_lacks(missing)
 
     async def _announce(self, id_: str) -> None:
         assert self._registered is not None
@@ -111,12 +144,14 @@ class Agent:
                 await asyncio.sleep(_LOOK_S)
 
     def _beat(self, registered: events_pb2.HostRegistered) -> Draft:
-        host, now = self._drivers.host, self._now()
+        host, now, load = self._drivers.host, self._now(), self._measure()
         beat = telemetry_pb2.HostBeat(
             host=host,
             epoch=self._fleet.standing(host).epoch,
             scheduler_id=self._id,
             shared_checkpoints=registered.shared_checkpoints,
+            memory_mib=load.memory_mib,
+            busy_cores=load.busy_cores,
         )
         return Draft(f"{self._id}/host/{now.timestamp():.6f}", self._source, host_subject(host), now, beat)
 
@@ -133,6 +168,8 @@ class Agent:
         for dagger in sorted(self._fleet.occupied_on(host), key=lambda dagger: dagger.name):
             if dagger.name not in self._fleet.unreadable_daggers:
                 await self._attend(dagger.name)
+        self._epoch = self._fleet.standing(host).epoch
+        await self._replays.act(self._report, since=self._epoch)
 
     async def _attend(self, name: str) -> None:
         for _ in range(STEPS):
@@ -146,11 +183,14 @@ class Agent:
                 dagger,
                 observation=self._observer.observe(dagger),
                 is_own=self._launcher.is_untried(dagger, since=epoch),
+                now=self._now(),
+                policy=self._policy,
             )
             attempt = leader.epoch, epoch, dagger.sequence, type(action)
             if action is None or self._ignored.get(name) == attempt:
+                self._tell(dagger)
                 return
-            if isinstance(action, Drain | Kill):
+            if isinstance(action, Drain | Kill | EndShadow):
                 self._end(dagger, action)
                 return
             with unit_of_work(
@@ -158,18 +198,22 @@ class Agent:
             ):
                 if isinstance(action, Submit):
                     await self._launcher.submit(name, self._report)
+                elif isinstance(action, LaunchShadow):
+                    await self._launcher.submit_shadow(name, self._report)
                 else:
                     await self._report(dagger, action)
             if self._fleet.daggers[name].sequence == dagger.sequence:
                 self._ignored[name] = attempt  # ignored here and now: another leader or agent may take it
                 return
 
-    def _end(self, dagger: Dagger, action: Drain | Kill) -> None:
+    def _end(self, dagger: Dagger, action: Drain | Kill | EndShadow) -> None:
         """End a driver; asked again until it is gone."""
         driver = dagger.driver
+        if isinstance(action, EndShadow):
+            driver = dagger.shadow.driver if dagger.shadow is not None else None
         if driver is None:
             return
-        if isinstance(action, Kill):
+        if not isinstance(action, Drain):
             self._drivers.kill(driver)
         elif not self._drivers.drain(driver):
             return
@@ -189,11 +233,16 @@ class Agent:
         leader, epoch = self._fleet.leader, self._epoch
         fact.meta.epoch = leader.epoch if leader is not None else -1
         fact.meta.host_epoch = epoch
-        fact.meta.name, fact.meta.generation = dagger.name, dagger.generation
+        fact.meta.name = dagger.name
+        match FACTS[type(fact)].about:
+            case About.SHADOW:
+                fact.meta.generation = dagger.shadow.generation if dagger.shadow is not None else 0
+            case about if about is not About.REPLAY:
+                fact.meta.generation = dagger.generation
         id_ = f"{type(fact).__name__}/{dagger.name}/{fact.meta.epoch}/{dagger.sequence}/{epoch}"
         step = await self._follower.append(Draft(id_, self._source, dagger.name, self._now(), fact))
         self._appended(type(fact).__name__)
         note(sequence=step.record.sequence, ignored=step.applied.refused)
-        if isinstance(fact, events_pb2.Exited):
+        if isinstance(fact, events_pb2.Exited | events_pb2.ShadowEnded):
             self._ended()
         return step

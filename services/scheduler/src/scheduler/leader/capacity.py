@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +43,21 @@ def _page_cache(stat: str) -> int:
     values = dict(line.split(maxsplit=1) for line in stat.splitlines())
     prefix = "total_" if "total_inactive_file" in values else ""
     return sum(int(values.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a host says of itself with each beat; 0 where nobody measures it."""
+
+    memory_mib: int = 0
+    """Memory that all its drivers may need together."""
+    busy_cores: float = 0.0
+    """Processors that are busy, of those that drivers may use."""
+
+
+def busy_cores() -> float:
+    """Return how many processors of this host were busy over the last minute, as its load says."""
+    return os.getloadavg()[0]
 
 
 class HostMemory:

@@ -37,8 +37,8 @@ class HostWatch:
         self._silences: dict[str, timedelta] = {}
         self._agents: dict[str, tuple[int, timedelta]] = {}
         """Newest epoch of each host that is heard or registered, and its silence since."""
-        self._beaten: dict[str, int] = {}
-        """Newest epoch of each host whose beat was heard."""
+        self._beaten: dict[str, telemetry_pb2.HostBeat] = {}
+        """Newest beat of each host, of its newest epoch."""
 
     def note_scheduler(self) -> None:
         """Take the beat of any leading scheduler as proof that this process hears."""
@@ -55,7 +55,7 @@ class HostWatch:
         epoch, _ = self._agents.get(beat.host, (-1, _NEVER))
         if beat.epoch >= epoch:
             self._agents[beat.host] = beat.epoch, timedelta(0)
-            self._beaten[beat.host] = beat.epoch
+            self._beaten[beat.host] = beat
 
     def advance(self, hosts: Mapping[str, Standing]) -> None:
         """Let the time pass since the last call; `hosts` are those that the log knows."""
@@ -79,7 +79,18 @@ class HostWatch:
 
     def hears_agent(self, host: str, epoch: int) -> bool:
         """Tell whether the agent of a host is heard, in this epoch of the host or a later one."""
-        return self._beaten.get(host, -1) >= epoch and not self.misses_agent(host)
+        beat = self._beaten.get(host)
+        return beat is not None and beat.epoch >= epoch and not self.misses_agent(host)
+
+    def memory_mib(self, host: str) -> int:
+        """Return the MiB that all drivers of a host may need together, by its last beat; 0: nobody said."""
+        beat = self._beaten.get(host)
+        return beat.memory_mib if beat is not None else 0
+
+    def busy_cores(self, host: str) -> float:
+        """Return how many processors of a host were busy, by its last beat; 0.0: nobody said."""
+        beat = self._beaten.get(host)
+        return beat.busy_cores if beat is not None else 0.0
 
     def misses_agent(self, host: str) -> bool:
         """Tell whether the newest agent of a host was silent for too long, since it was first known of."""

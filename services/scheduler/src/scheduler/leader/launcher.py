@@ -26,7 +26,8 @@ from daggerspec.catalogue import UnresolvedName
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import ApplyResult, Dagger, Fleet
-from fleet.decide.placement import AGENT_TOO_OLD
+from fleet.decide.placement import AGENT_TOO_OLD, HOST_LACKS
+from fleet.decide.shadowing import is_wanted
 from fleet.fold.phases import DELETED
 from fleet.fold.resolve import job
 from scheduler.drivers import retention
@@ -35,6 +36,7 @@ from scheduler.drivers.newer_fields import unknown_field
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
+from scheduler.leader.survey import Survey
 from scheduler.threads import to_its_end
 
 # Appends a fact about a dagger and reads it back: what became of it. Raises: LeadershipLost.
@@ -59,6 +61,7 @@ class Launcher:
         batches: spec_pb2.BatchRule,
         secrets: SecretRule,
         egress: spec_pb2.Egress,
+        survey: Survey,
     ) -> None:
         """`checkpoints` is their root, `shared` whether all hosts have the same; `driver_memory_mib` is the
         heap of a driver whose dagger does not say; `batches` and `egress` are for all.
@@ -71,9 +74,9 @@ class Launcher:
         self._checkpoints, self._shared = checkpoints, shared
         self._driver_memory_mib = driver_memory_mib
         self._batches, self._egress = batches, egress
-        self._secrets = secrets
+        self._secrets, self._survey = secrets, survey
         self._tried: dict[str, int] = {}
-        """Newest launch of each dagger that this process has begun, whatever came of it."""
+        """Newest launch or shadow of each dagger that this process has begun, whatever came of it."""
 
     async def launch(
         self, name: str, write: Write, still_leading: Callable[[], None], host: str = ""
@@ -102,16 +105,24 @@ class Launcher:
             return  # its agent does the rest
         await self._answer(intended, write)
 
+    async def catch_up(self) -> None:
+        """Fold to the end of the log. Raises: LogUnavailable."""
+        await self._follower.catch_up()
+
     def is_untried(self, dagger: Dagger, *, since: int) -> bool:
-        """Tell whether the newest launch of a dagger is this host's agent's to begin: a leader elsewhere
-        intended it after the sequence `since`, and this process has not tried it.
+        """Tell whether the newest launch of a dagger, or its shadow, is this host's agent's to begin: it was
+        intended by a leader elsewhere after the sequence `since`, and this process has not tried it.
         """
-        claim = self._fleet.claims.get(dagger.epoch)
+        shadow, generation, epoch = dagger.shadow, dagger.generation, dagger.epoch
+        if shadow is not None and shadow.driver is None:
+            generation, epoch = shadow.generation, shadow.epoch
+        elif not dagger.unanswered:
+            return False
+        claim = self._fleet.claims.get(epoch)
         return (
-            dagger.unanswered
-            and dagger.host == self._drivers.host
-            and dagger.generation > since
-            and self._tried.get(dagger.name, 0) < dagger.generation
+            dagger.host == self._drivers.host
+            and generation > since
+            and self._tried.get(dagger.name, 0) < generation
             and claim is not None
             and claim.host != self._drivers.host
         )
@@ -127,6 +138,17 @@ class Launcher:
             return
         self._secrets.tell(self._fleet, newest)
         await self._answer(newest, write, is_elsewhere=True)
+
+    async def submit_shadow(self, name: str, write: Write) -> None:
+        """As `submit`, of a shadow that a leader elsewhere intended."""
+        intended = self._fleet.daggers[name].shadow
+        await self._follower.catch_up()
+        newest = self._fleet.daggers[name]
+        shadow = newest.shadow
+        if shadow is None or shadow.driver is not None or intended is None:
+            return
+        if shadow.generation == intended.generation and is_wanted(newest, shadow):
+            await self._answer_shadow(newest, shadow.generation, write, is_elsewhere=True)
 
     async def _answer(self, intended: Dagger, write: Write, *, is_elsewhere: bool = False) -> None:
         """Begin a launch that stands in the log, and say what came of it. `is_elsewhere`: its leader is."""
@@ -149,7 +171,15 @@ class Launcher:
         shadow = intended.shadow
         if not step.applied.changed or shadow is None or shadow.generation != step.record.sequence:
             return
-        begun = await self._begin(intended, shadow.generation, beside=intended.generation)
+        if self._fleet.host_of(intended) == self._drivers.host:  # else its agent does the rest
+            await self._answer_shadow(intended, shadow.generation, write)
+
+    async def _answer_shadow(
+        self, intended: Dagger, generation: int, write: Write, *, is_elsewhere: bool = False
+    ) -> None:
+        """Begin a shadow that stands in the log, and say what came of it."""
+        self._tried[intended.name] = generation
+        begun = await self._begin(intended, generation, beside=intended.generation, is_elsewhere=is_elsewhere)
         if isinstance(begun, events_pb2.DaggerError):
             await write(intended, events_pb2.ShadowEnded(error=begun))
         else:
@@ -166,6 +196,8 @@ class Launcher:
             prepared, command, environment = self._prepare(intended, generation)
             if is_elsewhere and (newer := unknown_field(prepared)):
                 return _too_old(self._drivers.host, newer)
+            if is_elsewhere and (missing := await self._find_missing(intended)):
+                return _lacks(self._drivers.host, missing)
             if beside:
                 self._secrets.tell(self._fleet, intended)
                 prepared.shadow.beside = beside
@@ -177,6 +209,9 @@ class Launcher:
             return _user_error(error)
         except OSError as error:
             return _os_error(error)
+
+    async def _find_missing(self, dagger: Dagger) -> list[str]:
+        return await to_its_end(partial(self._survey.find_missing, dagger.spec))
 
     def _read_back(
         self, name: str, step: Step[ApplyResult], still_leading: Callable[[], None]
@@ -230,6 +265,15 @@ def _too_old(host: str, field: str) -> events_pb2.DaggerError:
         domain=events_pb2.ERROR_DOMAIN_EXTERNAL,
         reason=AGENT_TOO_OLD,
         detail=f"the scheduler of host {host} is older than its {field}: upgrade it",
+        retryable=True,
+    )
+
+
+def _lacks(host: str, missing: Sequence[str]) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL,
+        reason=HOST_LACKS,
+        detail=f"host {host} has no {', '.join(missing)}",
         retryable=True,
     )
 

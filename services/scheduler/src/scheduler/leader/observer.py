@@ -10,14 +10,14 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Observation, Presence, ShadowObservation
-from fleet.decide.placement import Candidate, choose_host, room_of
+from fleet.decide.placement import NO_HOST, choose_host, explain_unfit
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
-from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.occupancy import Occupancy, for_driver
+from scheduler.leader.peers import Peers
 
 _UNKNOWN: Final = 1_000
 """Names, beyond the number of daggers, of which heartbeats are remembered."""
@@ -37,13 +37,13 @@ class Observer:
         *,
         cutover: bool,
         overload: Callable[[], str],
-        watch: HostWatch,
+        peers: Peers,
         shared: bool,
     ) -> None:
         """`cutover`: whether a driver may be replaced by one that begins beside it. `overload` says in one
         clause that this host has too much to do. `shared`: whether all hosts have one checkpoint root.
         """
-        self._watch, self._shared = watch, shared
+        self._peers, self._shared = peers, shared
         self._overload = overload
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
         self._room, self._occupancy, self._cutover = room, occupancy, cutover
@@ -116,16 +116,19 @@ class Observer:
             host_gone=self._fleet.is_lost(dagger),
             rebooted=standing.loss is not None
             and standing.loss.event.cause == events_pb2.HOST_GONE_CAUSE_BOOT,
-            agent=presence is Presence.REMOTE and self._hears(self._fleet.host_of(dagger)),
+            agent=presence is Presence.REMOTE and self._peers.hears(self._fleet.host_of(dagger)),
             fences=registered is None or (self._shared and registered.shared_checkpoints),
             cutover=self._may_cut_over(dagger),
             shadow=self._shadow(dagger),
         )
 
     def _shadow(self, dagger: Dagger) -> ShadowObservation | None:
-        """Observe the shadow of a dagger."""
+        """Observe the shadow of a dagger; None where another host's agent has it."""
         shadow = dagger.shadow
         if shadow is None:
+            return None
+        host = self._fleet.host_of(dagger) if shadow.driver is None else shadow.driver.host
+        if self._peers.looks_after(host, shadow.generation):
             return None
         if shadow.driver is None:
             driver = self._drivers.find(dagger.name, shadow.generation)
@@ -143,12 +146,16 @@ class Observer:
         """
         if not self._cutover or dagger.driver is None or dagger.current or dagger.shadow is not None:
             return False
-        return self._lacks_room(dagger) is None
-
-    def _hears(self, host: str) -> bool:
-        """Tell whether the agent of a host is heard, and launches what a leader elsewhere intends."""
-        standing = self._fleet.standing(host)
-        return standing.has_agent and self._watch.hears_agent(host, standing.epoch)
+        host, room = dagger.driver.host, for_driver(self._room(), self._occupancy())
+        if host != self._drivers.host:
+            if not self._peers.takes(host):
+                return False
+            room = self._peers.room(host, room.driver_memory_mib)
+        if explain_unfit(self._fleet, dagger, self._peers.candidate(host, room)):
+            return False
+        running = (self._fleet.daggers[name] for name in self._fleet.occupied)
+        there = self._fleet.occupied_on(host)
+        return quotas.full(self._fleet.catalogue, running, there, dagger, room) is None
 
     def _place(self, dagger: Dagger) -> tuple[str, Full | None]:
         """Choose the host of the next launch, or tell why none can be made; the host is empty for this one.
@@ -157,35 +164,9 @@ class Observer:
         """
         if (dagger.occupied and not dagger.unanswered) or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return "", None
-        chosen = choose_host(self._fleet, dagger, self._candidates(dagger))
+        room = for_driver(self._room(), self._occupancy())
+        chosen = choose_host(self._fleet, dagger, self._peers.candidates(room, dagger.ran_on))
         if isinstance(chosen, Full):
-            return "", None if dagger.unanswered else chosen
+            # What nobody answered is fenced by a launch, be there room or not; but not where it cannot run.
+            return "", chosen if chosen.reason == NO_HOST or not dagger.unanswered else None
         return "" if chosen == self._drivers.host else chosen, None
-
-    def _candidates(self, dagger: Dagger) -> list[Candidate]:
-        """List the hosts that can launch a dagger, this one first.
-
-        Where each host has checkpoints of its own, one that has the dagger's is the only one.
-        """
-        own = Candidate(host=self._drivers.host, room=for_driver(self._room(), self._occupancy()))
-        others = {
-            host: Candidate(host=host, room=room_of(standing, own.room.driver_memory_mib))
-            for host, standing in sorted(self._fleet.standings.items())
-            if host != own.host and self._hears(host)
-        }
-        if self._shared:
-            return [own, *(others[host] for host in others if self._shares(host))]
-        if dagger.ran_on in others:
-            return [others[dagger.ran_on]]
-        is_new = not dagger.ran_on or self._fleet.standing(dagger.ran_on).is_gone
-        return [own, *others.values()] if is_new else [own]
-
-    def _shares(self, host: str) -> bool:
-        registered = self._fleet.standing(host).registered
-        return registered is not None and registered.shared_checkpoints
-
-    def _lacks_room(self, dagger: Dagger) -> Full | None:
-        """Return why one driver more of it does not fit beside those that run; None where it does."""
-        fleet, room = self._fleet, for_driver(self._room(), self._occupancy())
-        running = (fleet.daggers[name] for name in fleet.occupied)
-        return quotas.full(fleet.catalogue, running, fleet.occupied_on(self._drivers.host), dagger, room)

@@ -26,9 +26,12 @@ _FIRST_DELAY: Final = timedelta(seconds=1)
 _LONGEST_DELAY: Final = timedelta(minutes=1)
 
 
+ABANDONED: Final = "ATTEMPT_ABANDONED"
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Intend an attempt, read it back, and start it."""
+    """Intend an attempt, read it back, and start it; as an agent, start the one that is intended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class ReplayObservation:
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """Counts of that attempt, once it has finished."""
     full: Full | None = None
-    """Reason why this host has no room for an attempt now; None: it has."""
+    """Reason why its host has no room for an attempt now; None: it has."""
 
 
 Action: TypeAlias = (
@@ -94,6 +97,30 @@ def next_step(dagger: Dagger, observation: ReplayObservation, *, host: str, now:
     if replay.waits is not None and replay.waits.reason == observation.full.reason:
         return None  # said once; started when there is room
     return events_pb2.ReplayWaits(replay_id=replay.id, error=observation.full.error)
+
+
+def next_agent_step(
+    dagger: Dagger, observation: ReplayObservation, *, host: str, is_own: bool, now: datetime
+) -> Action | None:
+    """Return what the agent of this host does next about a dagger's replay, while another host's leads.
+
+    is_own: whether the newest intent is this agent's to start: of its own epoch, and not tried yet.
+    """
+    replay = dagger.replay
+    is_here = replay is not None and replay.process is not None and replay.process.host == host
+    if replay is None or not is_here:
+        strays = (*observation.strays, *observation.alive)
+        return End(strays) if strays else None
+    action = next_step(dagger, observation, host=host, now=now)
+    if not isinstance(action, Start) or is_own:
+        return action
+    if not replay.unanswered:
+        return None
+    text = "the scheduler of its host was started anew before it was launched"
+    error = events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason=ABANDONED, detail=text, retryable=True
+    )
+    return events_pb2.ReplayExited(replay_id=replay.id, error=error)
 
 
 def is_wanted(dagger: Dagger | None, replay_id: str, host: str) -> bool:

@@ -1,4 +1,8 @@
-"""The replays of one scheduler's host: does what `scheduler.leader.replay_policy` decides."""
+"""The replays of one scheduler's host: does what `scheduler.leader.replay_policy` decides.
+
+A replay runs on the host of its dagger, where its secrets and its checkpoints are; where no agent of that
+host is heard, on that of the leader.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,16 @@ from scheduler.drivers.command import Command, beside
 from scheduler.drivers.process_table import Attempt, Drivers
 from scheduler.leader.launcher import Launcher, Write
 from scheduler.leader.occupancy import Occupancy, for_replay, usual_mib
-from scheduler.leader.replay_policy import End, ReplayObservation, Start, is_wanted, next_step
+from scheduler.leader.peers import Peers
+from scheduler.leader.replay_policy import (
+    Action,
+    End,
+    ReplayObservation,
+    Start,
+    is_wanted,
+    next_agent_step,
+    next_step,
+)
 from scheduler.threads import to_its_end
 
 STEPS: Final = 4
@@ -38,7 +51,11 @@ class Replays:
         command: Command,
         room: Callable[[], Room],
         clock: Callable[[], datetime],
+        peers: Peers,
     ) -> None:
+        self._peers = peers
+        self._tried = 0
+        """Number of the newest attempt that this process has begun."""
         self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
         self._command, self._room, self._now = command, room, clock
         self._ignored_attempts: dict[str, tuple[int, int]] = {}
@@ -51,8 +68,57 @@ class Replays:
             if (dagger.replay is not None or name in alive) and name not in self._fleet.unreadable_daggers:
                 await self._attend(name, alive, write, still, epoch)
 
+    async def act(self, write: Write, *, since: int) -> None:
+        """Do, as the agent of this host, what is due of each replay that a leader elsewhere intends here.
+
+        since: sequence before which no intent is this agent's. Raises: LogUnavailable.
+        """
+        alive, host = self._alive(), self._drivers.host
+        for name in sorted(self._fleet.daggers):
+            dagger = self._fleet.daggers[name]
+            process = dagger.replay.process if dagger.replay is not None else None
+            is_here = process is not None and process.host == host
+            if (is_here or name in alive) and name not in self._fleet.unreadable_daggers:
+                await self._attend_here(name, alive, write, since)
+
+    async def _attend_here(
+        self, name: str, alive: dict[str, list[Attempt]], write: Write, since: int
+    ) -> None:
+        for _ in range(STEPS):
+            dagger = self._fleet.daggers[name]
+            number = dagger.replay.attempt if dagger.replay is not None else 0
+            tried = since, dagger.sequence
+            action = next_agent_step(
+                dagger,
+                self._observe(dagger, alive),
+                host=self._drivers.host,
+                is_own=number > max(since, self._tried),
+                now=self._now(),
+            )
+            if action is None or self._ignored_attempts.get(name) == tried:
+                return
+            if isinstance(action, End):
+                self._end(name, action)
+                return
+            with unit_of_work("agent.replay", dagger=name, action=type(action).__name__):
+                if isinstance(action, Start):
+                    await self._submit(name, number, write)
+                    alive |= self._alive()
+                else:
+                    await write(dagger, action)
+            if self._fleet.daggers[name].sequence == dagger.sequence:
+                self._ignored_attempts[name] = tried
+                return
+
+    async def _submit(self, name: str, number: int, write: Write) -> None:
+        """Start an attempt that a leader elsewhere intended, unless something newer has come meanwhile."""
+        await self._launcher.catch_up()
+        newest = self._fleet.daggers[name]
+        if newest.replay is not None and newest.replay.unanswered and newest.replay.attempt == number:
+            await self._begin(newest, number, write)
+
     def end_orphans(self) -> None:
-        """End, as a standby, what the log does not want on this host any more."""
+        """As a standby: end what the log does not want on this host any more."""
         for attempt in self._drivers.attempts():
             if not is_wanted(self._fleet.daggers.get(attempt.dagger), attempt.replay_id, self._drivers.host):
                 self._drivers.kill(attempt.process)
@@ -63,13 +129,17 @@ class Replays:
         for _ in range(STEPS):
             dagger = self._fleet.daggers[name]
             tried = epoch, dagger.sequence
-            action = next_step(dagger, self._observe(dagger, alive), host=self._drivers.host, now=self._now())
+            action: Action | None
+            if self._is_elsewhere(dagger):
+                strays = tuple(attempt.process for attempt in alive.get(name, ()))
+                action = End(strays) if strays else None
+            else:
+                seen = self._observe(dagger, alive)
+                action = next_step(dagger, seen, host=self._drivers.host, now=self._now())
             if action is None or self._ignored_attempts.get(name) == tried:
                 return
             if isinstance(action, End):
-                for process in action.processes:
-                    self._drivers.kill(process)
-                logger().info("scheduler.replay_ended", dagger=name, attempts=len(action.processes))
+                self._end(name, action)
                 return
             with unit_of_work("scheduler.replay", dagger=name, action=type(action).__name__):
                 if isinstance(action, Start):
@@ -81,18 +151,33 @@ class Replays:
                 self._ignored_attempts[name] = tried  # ignored here and now: saying it again would not help
                 return
 
+    def _end(self, name: str, action: End) -> None:
+        for process in action.processes:
+            self._drivers.kill(process)
+        logger().info("scheduler.replay_ended", dagger=name, attempts=len(action.processes))
+
     async def _start(self, dagger: Dagger, write: Write, still: Callable[[], None]) -> None:
-        """Intend an attempt; start it once the log has it, and nobody else leads. Raises: LeadershipLost."""
+        """Intend an attempt; start it here once the log has it, and nobody else leads.
+
+        Raises: LeadershipLost.
+        """
         replay = dagger.replay
         assert replay is not None
         intent = events_pb2.ReplayStarted(replay_id=replay.id)
-        intent.process.host = self._drivers.host
+        intent.process.host = self._place(dagger)
         step = await write(dagger, intent)
         still()
         intended = self._fleet.daggers[dagger.name]
         if not step.applied.changed or intended.replay is None or intended.replay.id != replay.id:
             return
-        number = step.record.sequence
+        if intent.process.host == self._drivers.host:  # else its agent does the rest
+            await self._begin(intended, step.record.sequence, write)
+
+    async def _begin(self, intended: Dagger, number: int, write: Write) -> None:
+        """Start an attempt that stands in the log, and say what came of it."""
+        replay = intended.replay
+        assert replay is not None
+        self._tried = number
         try:
             job = self._launcher.job(intended, number, self._drivers.attempt_dir(number))
             job.spec.driver_memory_mib = self._room().driver_memory_mib  # as much as is counted for it
@@ -106,6 +191,20 @@ class Replays:
             await write(intended, events_pb2.ReplayExited(replay_id=replay.id, error=_os_error(error)))
         else:
             await write(intended, events_pb2.ReplayStarted(replay_id=replay.id, process=process))
+
+    def _is_elsewhere(self, dagger: Dagger) -> bool:
+        """Tell whether the agent of another host looks after the newest attempt of a dagger's replay."""
+        replay = dagger.replay
+        return (
+            replay is not None
+            and replay.process is not None
+            and self._peers.looks_after(replay.process.host, replay.attempt)
+        )
+
+    def _place(self, dagger: Dagger) -> str:
+        """Return the host of the next attempt: that of its dagger where an agent takes it, else this one."""
+        host = self._fleet.host_of(dagger)
+        return host if self._peers.takes(host) else self._drivers.host
 
     def _master(self, dagger: Dagger) -> str:
         """Return the master where the query of its replay is computed; empty where that computes none."""
@@ -145,9 +244,15 @@ class Replays:
         computes = dagger.replay is not None and dagger.replay.request.computes
         if not (running.replays or computes):
             return None
-        occupied = self._fleet.occupied_on(self._drivers.host)
-        need = usual_mib(self._room()) if computes else REPLAY_MIB
-        return quotas.host_full(occupied, need, for_replay(self._room(), running))
+        host, room = self._place(dagger), self._room()
+        need = usual_mib(room) if computes else REPLAY_MIB
+        if host == self._drivers.host:
+            room = for_replay(room, running)
+        elif computes:
+            room = for_replay(self._peers.room(host, room.driver_memory_mib), Occupancy())
+        else:
+            return None
+        return quotas.host_full(self._fleet.occupied_on(host), need, room)
 
     def _alive(self) -> dict[str, list[Attempt]]:
         """Return the attempts that live, the newest of each dagger last."""

@@ -19,6 +19,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
+from daggerspec.priority import is_critical
 from election import Beats, Election, Holder, LeadershipLost, Office, proven_dead
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
@@ -41,13 +42,16 @@ from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
 from scheduler.drivers.sweep import Sweeper, read_baseline
 from scheduler.leader.agent import Agent
+from scheduler.leader.capacity import Load
 from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.neighbours import Neighbours
 from scheduler.leader.observer import Observer
 from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
+from scheduler.leader.peers import Peers
 from scheduler.leader.replays import Replays
 from scheduler.leader.silent_hosts import SilentHosts
+from scheduler.leader.survey import Survey
 from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
@@ -74,6 +78,8 @@ class Options:
     """Rule about secrets that specifications find by themselves."""
     egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
     """Limits on the addresses of its drivers' sinks."""
+    has_reader: bool = True
+    """Whether the drivers of this host have the C reader."""
     spare: bool = False
     """True when it keeps a driver that waits for a launch."""
     cutover: bool = False
@@ -116,7 +122,8 @@ class Scheduler:
     UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of each fact
     that was appended. `previews`: how many processes preview on this host. `memory_mib`: what drivers may
     need together now, in place of what the options say. `overload` says in one clause that this host has too
-    much to do. `reaches_root`: whether a checkpoint root that all hosts have answers; may block.
+    much to do; `busy_cores`: how many of its processors are busy. `reaches_root`: whether a checkpoint root
+    that all hosts have answers; may block.
     """
 
     def __init__(
@@ -138,6 +145,7 @@ class Scheduler:
         previews: Callable[[], int] = lambda: 0,
         memory_mib: Callable[[], int] | None = None,
         overload: Callable[[], str] = str,
+        busy_cores: Callable[[], float] = float,
         reaches_root: Callable[[], bool] | None = None,
     ) -> None:
         self._now = clock
@@ -188,6 +196,7 @@ class Scheduler:
             on=options.spare,
             left=lambda: for_spare(room(), count_occupancy()),
         )
+        survey = Survey(self._fleet, has_user=drivers.runs_as_another, reader=options.has_reader)
         self._launcher = Launcher(
             self._follower,
             self._fleet,
@@ -201,10 +210,12 @@ class Scheduler:
             batches=options.batches,
             secrets=options.secrets,
             egress=options.egress,
+            survey=survey,
         )
-        self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
-        self._processes = ProcessWatcher(self._look_at)
         self._watch = HostWatch(clock)
+        peers = Peers(self._fleet, self._watch, host=drivers.host, shared=bool(checkpoint_root))
+        self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock, peers)
+        self._processes = ProcessWatcher(self._look_at)
         self._observer = Observer(
             self._fleet,
             drivers,
@@ -214,7 +225,7 @@ class Scheduler:
             count_occupancy,
             cutover=options.cutover,
             overload=overload,
-            watch=self._watch,
+            peers=peers,
             shared=bool(checkpoint_root),
         )
         self._agent = Agent(
@@ -231,6 +242,13 @@ class Scheduler:
             dead=dead,
             appended=appended,
             ended=self._sweeper.note_end,
+            policy=policy,
+            tell=self._tell,
+            replays=self._replays,
+            measure=lambda: Load(
+                memory_mib=for_driver(room(), count_occupancy()).memory_mib or 0, busy_cores=busy_cores()
+            ),
+            survey=survey,
         )
         self._silent_hosts = SilentHosts(
             self._fleet,
@@ -342,7 +360,7 @@ class Scheduler:
             next_sweep = min(next_sweep, started + self._options.sweep)
             if started >= next_tick:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
-            for name in sorted(names):  # the same order in every run
+            for name in sorted(names, key=self._order):
                 await self._attend(name)
             self._watch.advance(self._fleet.standings)
             await self._agent.keep_registered()
@@ -356,6 +374,11 @@ class Scheduler:
                 await to_its_end(self._drivers.clear_attempts)
             passed = self._now()
             await self._pause()
+
+    def _order(self, name: str) -> tuple[bool, str]:
+        """Return where a dagger stands among those that are looked at: critical ones first, then by name."""
+        dagger = self._fleet.daggers.get(name)
+        return dagger is None or not is_critical(dagger.spec), name
 
     async def _pause(self) -> None:
         """Wait until something happens, or for the next tick."""
@@ -511,7 +534,7 @@ class Scheduler:
                 fact.submission_id = id_
             case About.SHADOW:
                 fact.meta.generation = dagger.shadow.generation if dagger.shadow else 0
-            case about if about is not About.NONE:
+            case about if about is not About.REPLAY:
                 fact.meta.generation = dagger.generation
         draft = Draft(id_, self._election.source, dagger.name, self._now(), fact)
         step = await self._follower.append(draft)

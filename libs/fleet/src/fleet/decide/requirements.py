@@ -1,0 +1,93 @@
+"""What a launch needs of its host beside room: labels, files, and a user. Pure.
+
+A host registers what it lacks, in the words that are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Set
+from typing import Final
+
+from daggers.v1 import spec_pb2
+from google.protobuf.message import Message
+
+from daggerspec import query, secrets
+from fleet.fold.dagger import Dagger
+from fleet.fold.fleet import Fleet
+from fleet.fold.hosts import Standing
+
+USERS: Final = "users"
+"""Word of a host whose drivers all run as its scheduler does."""
+READER: Final = "reader"
+"""Word of a host without the C reader: drivers there read more slowly, and no launch needs more."""
+
+
+def format_file(path: str) -> str:
+    """Format the word for a file."""
+    return f"file {path}"
+
+
+def format_user(team: str) -> str:
+    """Format the word for the user that a team's drivers run as."""
+    return f"user of {team}"
+
+
+def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
+    """Find the absolute paths that a driver reads on its host: of secrets and of reference tables."""
+    found = {
+        place.file
+        for message in _list_messages(fleet, spec)
+        for reference in secrets.references(message)
+        if (place := _find_place(fleet, reference)).file
+    }
+    sql = query.of(spec).sql
+    tables = (entry.value for name, entry in fleet.references.items() if f"'{name}'" in sql)
+    return frozenset(found | {table.location for table in tables if table.location.startswith("/")})
+
+
+def find_unmet(fleet: Fleet, dagger: Dagger, *, labels: Mapping[str, str], lacks: Set[str]) -> Iterator[str]:
+    """Yield what a host has not that a dagger needs, each as the rest of "it has no …".
+
+    labels, lacks: as the host registered them.
+    """
+    for key, value in sorted(dagger.spec.needs.items()):
+        if labels.get(key) != value:
+            yield f"label {key}={value}"
+    yield from (
+        format_file(path)
+        for path in sorted(find_files(fleet, dagger.spec))
+        if lacks and format_file(path) in lacks
+    )
+    team = dagger.spec.team
+    if not _has_user(lacks, team) and any(
+        _registers_user(standing, team) for standing in fleet.standings.values()
+    ):
+        yield format_user(team)
+
+
+def _registers_user(standing: Standing, team: str) -> bool:
+    """Tell whether a host runs a team's drivers as a user of their own; an older one does not say."""
+    registered = standing.registered
+    return registered is not None and standing.launches_beside and _has_user(registered.lacks, team)
+
+
+def _has_user(lacks: Container[str], team: str) -> bool:
+    return USERS not in lacks and format_user(team) not in lacks
+
+
+def _list_messages(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> Iterator[Message]:
+    """Yield what may name secrets of a dagger: its sinks, those registered that they name, its clusters."""
+    streams = (fleet.streams.get(read.stream) for read in spec.streams)
+    clusters = {spec.cluster, *(entry.value.cluster for entry in streams if entry is not None)}
+    yield from spec.sinks
+    for sink in spec.sinks:
+        if (registered := fleet.catalogue.sinks.get(sink.registered)) is not None:
+            yield registered.value
+    for name in sorted(clusters):
+        if (cluster := fleet.clusters.get(name)) is not None:
+            yield cluster.value
+
+
+def _find_place(fleet: Fleet, reference: spec_pb2.SecretRef) -> spec_pb2.SecretRef:
+    entry = fleet.catalogue.secrets.get(reference.name) if reference.name else None
+    return reference if entry is None else entry.value.place

@@ -1,0 +1,90 @@
+"""What a leader knows of other hosts: whose agents it may count on, and the room that they have."""
+
+from __future__ import annotations
+
+from fleet import Fleet
+from fleet.decide.placement import Candidate
+from fleet.fold.quotas import Room
+from scheduler.leader.host_watch import HostWatch
+
+
+class Peers:
+    """The hosts beside that of one scheduler, by the log and by their beats."""
+
+    def __init__(self, fleet: Fleet, watch: HostWatch, *, host: str, shared: bool) -> None:
+        """host: of this scheduler. shared: whether all hosts have one checkpoint root."""
+        self._fleet, self._watch, self._host, self._shared = fleet, watch, host, shared
+
+    def hears(self, host: str) -> bool:
+        """Tell whether the agent of a host is heard, and launches what a leader elsewhere intends."""
+        standing = self._fleet.standing(host)
+        return standing.has_agent and self._watch.hears_agent(host, standing.epoch)
+
+    def looks_after(self, host: str, generation: int) -> bool:
+        """Tell whether the agent of another host looks after a shadow or an attempt of a replay there, or
+        will: it is silent for a moment when it is started anew.
+
+        generation: sequence of its intent.
+        """
+        standing = self._fleet.standing(host)
+        return (
+            host != self._host
+            and standing.launches_beside
+            and not standing.has_lost(generation)
+            and not self._watch.misses_agent(host)
+        )
+
+    def takes(self, host: str) -> bool:
+        """Tell whether a shadow or an attempt of a replay may be given to the agent of another host now."""
+        return host != self._host and self._fleet.standing(host).launches_beside and self.hears(host)
+
+    def room(self, host: str, driver_memory_mib: int) -> Room:
+        """Return what another host has for drivers: as it measured last, else as it registered.
+
+        driver_memory_mib: heap in MiB of a driver whose dagger does not say.
+        """
+        registered = self._fleet.standing(host).registered
+        if registered is None:
+            return Room(driver_memory_mib=driver_memory_mib)
+        return Room(
+            drivers=registered.max_drivers or None,
+            memory_mib=self._watch.memory_mib(host) or registered.memory_mib or None,
+            driver_memory_mib=driver_memory_mib,
+        )
+
+    def candidates(self, own: Room, ran_on: str) -> list[Candidate]:
+        """List the hosts that can launch a dagger, this one first.
+
+        own: room of this one. ran_on: where its last driver was RUNNING. Where each host has checkpoints of
+        its own, one that has the dagger's is the only one.
+        """
+        here = self.candidate(self._host, own)
+        others = {
+            host: self.candidate(host, self.room(host, own.driver_memory_mib))
+            for host in sorted(self._fleet.standings)
+            if host != self._host and self.hears(host)
+        }
+        if self._shared:
+            return [here, *(others[host] for host in others if self.shares(host))]
+        if ran_on in others:
+            return [others[ran_on]]
+        is_new = not ran_on or self._fleet.standing(ran_on).is_gone
+        return [here, *others.values()] if is_new else [here]
+
+    def shares(self, host: str) -> bool:
+        """Tell whether a host has registered that its checkpoints are where all hosts reach them."""
+        registered = self._fleet.standing(host).registered
+        return registered is not None and registered.shared_checkpoints
+
+    def candidate(self, host: str, room: Room) -> Candidate:
+        """Describe a host with so much room as it registered it, and by its last beat."""
+        registered = self._fleet.standing(host).registered
+        if registered is None:
+            return Candidate(host=host, room=room)
+        return Candidate(
+            host=host,
+            room=room,
+            labels=registered.labels,
+            lacks=frozenset(registered.lacks),
+            load=self._watch.busy_cores(host) / registered.cores if registered.cores else 0.0,
+        )

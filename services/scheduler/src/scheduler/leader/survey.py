@@ -1,0 +1,71 @@
+"""Finds out what this host lacks of what daggers need: files, users of teams, the C reader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from fleet import Fleet
+from fleet.decide.requirements import READER, USERS, find_files, format_file, format_user
+from fleet.fold.phases import DELETED
+
+MOST: Final = 1_000
+"""Words that a host registers at most: a record has an end."""
+_READER_FILES: Final = "source/reader/native_reader-*.so"
+
+
+def is_readable(path: str) -> bool:
+    """Tell whether a file is there for this process to read. May block."""
+    return os.access(path, os.R_OK)
+
+
+def has_reader(runtime: Path) -> bool:
+    """Tell whether the C reader was built in the folder of the runtime."""
+    return any(runtime.glob(_READER_FILES))
+
+
+class Survey:
+    """Surveys one host, by the log and by its own files."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        *,
+        has_user: Callable[[str], bool],
+        reader: bool,
+        is_readable: Callable[[str], bool] = is_readable,
+    ) -> None:
+        """has_user: whether drivers of a team run as a user of their own; "" for a team that is not named.
+
+        reader: whether the C reader is there. is_readable: whether a file is; may block.
+        """
+        self._fleet, self._has_user, self._reader, self._is_readable = fleet, has_user, reader, is_readable
+
+    def list_files(self) -> list[str]:
+        """List the paths that daggers read which are not deleted. To be called where the fold is read."""
+        living = (dagger.spec for dagger in self._fleet.daggers.values() if dagger.phase != DELETED)
+        return sorted({path for spec in living for path in find_files(self._fleet, spec)})
+
+    def list_missing(self, paths: Iterable[str]) -> list[str]:
+        """List the paths that are not there. May block."""
+        return [path for path in paths if not self._is_readable(path)]
+
+    def find_missing(self, spec: spec_pb2.DaggerSpec) -> list[str]:
+        """List the files that a dagger reads and that are not there, as words. May block."""
+        return [format_file(path) for path in self.list_missing(sorted(find_files(self._fleet, spec)))]
+
+    def format_lacks(self, missing: Iterable[str]) -> list[str]:
+        """Format what the host lacks in the words of a registration; missing: paths."""
+        users = [team for team in sorted(self._fleet.catalogue.teams) if not self._has_user(team)]
+        return [
+            *([] if self._reader else [READER]),
+            *([USERS] if not self._any_user() else map(format_user, users)),
+            *map(format_file, missing),
+        ][:MOST]
+
+    def _any_user(self) -> bool:
+        return self._has_user("") or any(map(self._has_user, self._fleet.catalogue.teams))

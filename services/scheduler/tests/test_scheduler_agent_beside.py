@@ -1,0 +1,142 @@
+"""Two hosts with real processes: edits by a cutover, and replays, on the host that does not lead."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from daggers.v1 import events_pb2
+from services.scheduler.tests.scheduler_world import HOST, META, World, run_dir, there
+from services.scheduler.tests.test_scheduler_agent import THERE, agent
+from services.scheduler.tests.test_scheduler_cutover import AS_EVER, CAUGHT_UP, KEPT, ended, says
+from services.scheduler.tests.test_scheduler_replays import asked, finished, replay, runs
+
+from daggerspec import rundir
+from fleet import Dagger
+from fleet.fold.phases import RUNNING
+
+
+async def shadowed(world: World) -> tuple[Dagger, Path]:
+    """Edit the dagger that runs; gives it with its shadow, and the directory of that one."""
+    await world.ask("run other")
+    dagger = await world.until(lambda dagger: dagger.shadow is not None and dagger.shadow.driver is not None)
+    assert dagger.shadow is not None
+    assert dagger.shadow.driver is not None
+    place = Path(dagger.shadow.driver.run_dir)
+    await there(place / rundir.DRIVER)
+    return dagger, place
+
+
+async def begun(world: World) -> None:
+    """Ask for a dagger that the leader's host has no room for, and wait until that is said."""
+    await world.ask()
+    await world.until(lambda dagger: dagger.last_error is not None)
+
+
+async def test_an_edit_is_made_by_a_cutover_on_a_host_that_does_not_lead(world: World) -> None:
+    async with agent(world, HOST, max_drivers=0, cutover=True):
+        await begun(world)
+        async with agent(world):
+            await world.running()
+            dagger, place = await shadowed(world)
+            says(place, CAUGHT_UP)
+            await ended(world, dagger, place)
+            after = await world.until(lambda after: after.generation > dagger.generation)
+            await there(place / rundir.HANDED)
+            await world.heartbeat(after)
+            after = await world.until(lambda after: after.phase == RUNNING)
+
+    assert [fact for fact in world.story() if fact in KEPT][-6:] == KEPT
+    assert (run_dir(dagger) / rundir.BOUNDARY).read_text() == "120000000\n"
+    assert (after.current, run_dir(after), after.host) == (True, place, THERE)
+    assert all(fact.meta.host_epoch for fact in world.facts(events_pb2.CutoverHanded))
+    assert [each.generation for each in world.drivers(THERE).living() if each.dagger == "d"] == [
+        after.generation
+    ]
+
+
+async def test_where_a_shadow_dies_elsewhere_the_edit_is_made_without_it(world: World) -> None:
+    async with agent(world, HOST, max_drivers=0, cutover=True):
+        await begun(world)
+        async with agent(world):
+            await world.running()
+            dagger, _ = await shadowed(world)
+            assert dagger.shadow is not None
+            assert dagger.shadow.driver is not None
+            os.killpg(dagger.shadow.driver.pid, signal.SIGKILL)
+            after = await world.launched(after=dagger.generation)
+
+    assert [fact for fact in world.story() if fact in AS_EVER][-6:] == AS_EVER
+    assert (after.current, after.shadow, after.host) == (True, None, THERE)
+
+
+async def test_a_shadow_that_nobody_launched_is_answered_by_the_next_agent(world: World) -> None:
+    async with agent(world, HOST, max_drivers=0, cutover=True):
+        await begun(world)
+        async with agent(world):
+            dagger = await world.running()
+            epoch = world.facts(events_pb2.Running)[-1].meta.epoch
+        intent = events_pb2.ShadowIntended(meta={"epoch": epoch, "name": "d"}, version=dagger.version + 1)
+        await world.ask("run other")
+        await world.append(intent, id_="as if its agent had died in between")
+        async with agent(world):
+            after = await world.launched(after=dagger.generation)
+
+    assert {fact.error.reason for fact in world.facts(events_pb2.ShadowEnded)} <= {
+        "SHADOW_NOT_LAUNCHED",
+        "SHADOW_LEFT",
+    }
+    assert (after.current, after.shadow, after.host) == (True, None, THERE)
+
+
+async def test_a_replay_runs_on_the_host_of_its_dagger(world: World) -> None:
+    async with agent(world, HOST, max_drivers=0):
+        await begun(world)
+        async with agent(world):
+            await world.running()
+            await world.append(asked("finish"))
+            after = replay(await world.until(finished))
+
+    started = world.facts(events_pb2.ReplayStarted)
+    assert [fact.process.host for fact in started] == [THERE, THERE]
+    assert [bool(fact.meta.host_epoch) for fact in started] == [False, True]
+    assert dict(after.finished.outcomes) == {"REPLAYED": 2}  # type: ignore[union-attr] # it has finished
+
+
+async def test_a_replay_goes_on_with_the_next_agent_and_ends_with_its_dagger(world: World) -> None:
+    async with agent(world, HOST, max_drivers=0):
+        await begun(world)
+        async with agent(world):
+            await world.running()
+            await world.append(asked("hang"))
+            before = replay(await world.until(runs))
+        async with agent(world):
+            await world.append(events_pb2.DeleteRequested(meta=META, name="d"))
+            after = replay(await world.until(finished))
+
+    assert len(world.facts(events_pb2.ReplayStarted)) == 2
+    assert before.process is not None
+    assert world.drivers(THERE).attempts() == []
+    assert after.finished.error.reason == "DAGGER_DELETED"  # type: ignore[union-attr] # it has finished
+
+
+async def test_an_attempt_that_nobody_started_is_made_anew(world: World) -> None:
+    async with agent(world, HOST, max_drivers=0):
+        await begun(world)
+        async with agent(world):
+            await world.running()
+            await world.append(asked("hang"))
+            before = replay(await world.until(runs))
+            epoch = world.facts(events_pb2.ReplayStarted)[0].meta.epoch
+        world.drivers(THERE).kill(before.process)  # type: ignore[arg-type] # it runs
+        intent = events_pb2.ReplayStarted(
+            meta={"epoch": epoch, "name": "d"}, replay_id="to-hang", process={"host": THERE}
+        )
+        await world.append(intent, id_="as if its agent had died in between")
+        await world.until(lambda dagger: replay(dagger).unanswered)
+        async with agent(world):
+            after = replay(await world.until(runs))
+
+    assert after.attempt > before.attempt
+    assert after.exits == 1

@@ -1,0 +1,143 @@
+"""Two hosts with real processes: what an agent refuses, other versions, lost hosts and those that return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from daggers.v1 import events_pb2, spec_pb2
+from services.scheduler.tests.scheduler_world import HOST, META, World, until
+from services.scheduler.tests.test_scheduler_agent import THERE, agent, two_hosts
+from services.scheduler.tests.test_scheduler_agent_beside import begun
+from services.scheduler.tests.test_scheduler_newer_fields import extend
+from services.scheduler.tests.test_scheduler_replays import asked, finished
+
+from fleet import Dagger, Fleet
+from fleet.decide.observation import Presence
+from fleet.fold.hosts import host_subject
+from scheduler.leader.survey import Survey
+
+INFLUX = {"url": "http://influx:8086", "bucket": "b"}
+
+
+def needing(file: Path) -> spec_pb2.Sink:
+    """Make a sink whose token stands in a file."""
+    return spec_pb2.Sink(influx={"address": {**INFLUX, "token": {"file": str(file)}}})
+
+
+def waits_for_room(dagger: Dagger) -> bool:
+    error = dagger.last_error
+    return dagger.driver is None and error is not None and error.reason == "MAX_DRIVERS"
+
+
+def failures(world: World) -> list[Any]:
+    return [fact.error for fact in world.facts(events_pb2.LaunchFailed)]
+
+
+async def test_an_agent_refuses_a_dagger_whose_file_its_host_has_not_and_then_registers_that(
+    world: World, tmp_path: Path
+) -> None:
+    missing = tmp_path / "token"
+    async with two_hosts(world):
+        await world.ask(sinks=[needing(missing)])
+        await world.until(
+            lambda dagger: dagger.last_error is not None and dagger.last_error.reason == "HOST_LACKS"
+        )
+    error = failures(world)[-1]
+    async with agent(world, HOST, max_drivers=0):
+        await world.until(lambda _: f"file {missing}" in world.fleet.standing(HOST).registered.lacks)  # type: ignore[union-attr] # it registers
+
+    assert error.detail == f"host {THERE} has no file {missing}"
+    assert error.retryable
+
+
+async def test_an_agent_refuses_what_says_more_than_it_knows(world: World) -> None:
+    spec = spec_pb2.DaggerSpec.FromString(extend(spec_pb2.DaggerSpec(cluster="local", sql="run")))
+    cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
+    async with agent(world, HOST, max_drivers=0), agent(world):
+        await world.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
+        await world.append(events_pb2.DaggerRequested(meta=META, name="d", spec=spec))
+        await world.until(
+            lambda dagger: dagger.last_error is not None and dagger.last_error.reason == "AGENT_TOO_OLD"
+        )
+
+    text = "the scheduler of host there is older than its daggers.v1.DaggerSpec: upgrade it"
+    assert failures(world)[-1].detail == text
+
+
+async def test_an_agent_of_the_version_before_gets_no_shadow_and_no_replay(world: World) -> None:
+    async with agent(world, HOST, max_drivers=0, cutover=True):
+        await begun(world)
+        async with agent(world, level=1):
+            first = await world.running()
+            await world.append(asked("finish"))
+            await world.until(finished)
+            await world.ask("run other")
+            after = await world.running(after=first.generation)
+
+    assert (after.current, after.host) == (True, THERE)
+    assert not world.facts(events_pb2.ShadowIntended)
+    assert {fact.process.host for fact in world.facts(events_pb2.ReplayStarted)} == {HOST}
+
+
+async def test_critical_daggers_of_a_lost_host_run_first_and_what_is_gone_takes_no_room(world: World) -> None:
+    await world.append(events_pb2.SchedulerStarted(scheduler_id="afar", host=THERE), "scheduler")
+    for name in ("a", "b", "z"):
+        priority = spec_pb2.PRIORITY_CRITICAL if name == "z" else spec_pb2.PRIORITY_UNSPECIFIED
+        await world.ask(name=name, priority=priority)
+        meta = events_pb2.FactMeta(epoch=0, name=name)
+        await world.append(events_pb2.LaunchIntended(meta=meta, version=1), name)
+        meta.generation = await world.control.end()
+        driver = events_pb2.DriverHandle(host=THERE, pid=7)
+        await world.append(events_pb2.Launched(meta=meta, driver=driver), name)
+    async with world.serving(max_drivers=1):
+        lost = events_pb2.HostGone(meta=META, host=THERE, cause=events_pb2.HOST_GONE_CAUSE_PERSON)
+        await world.append(lost, host_subject(THERE))
+        critical = await world.launched(name="z", after=meta.generation)
+        for name in ("a", "b"):
+            await world.until(waits_for_room, name=name)
+
+    assert critical.host == HOST
+
+
+async def test_a_host_that_returns_ends_what_runs_elsewhere_by_then(world: World) -> None:
+    async with agent(world, HOST, max_drivers=1):
+        await world.ask(name="filler")
+        await world.running(name="filler")
+        async with agent(world):
+            await world.ask()
+            first = await world.running()
+        assert first.driver is not None
+        await world.append(events_pb2.StopRequested(meta=META, name="filler"), "filler")
+        lost = events_pb2.HostGone(meta=META, host=THERE, epoch=world.fleet.standing(THERE).epoch)
+        await world.append(lost, host_subject(THERE))
+        second = await world.launched(after=first.generation)
+        lived_on = world.drivers(THERE).presence(first.driver)
+        async with agent(world):
+            await until(
+                lambda: world.drivers(THERE).presence(first.driver) is Presence.GONE,  # type: ignore[arg-type] # it had one
+                "the driver lives on",
+            )
+
+    assert (first.host, second.host, lived_on) == (THERE, HOST, Presence.ALIVE)
+
+
+# ---- What a host lacks -------------------------------------------------------------------------------------
+
+
+def survey(*teams: str, users: tuple[str, ...] = (), reader: bool = True, there: str = "") -> list[str]:
+    """Survey a host with these users for teams, and one file, for a dagger that reads two."""
+    fleet = Fleet()
+    for team in teams:
+        event = events_pb2.TeamRegistered(meta=META, team={"name": team})
+        fleet.catalogue.teams[team] = event.team  # type: ignore[assignment] # its name is all that is read
+    of_host = Survey(
+        fleet, has_user=users.__contains__, reader=reader, is_readable=lambda path: path == there
+    )
+    return of_host.format_lacks(of_host.list_missing(["/a", "/b"]))
+
+
+def test_a_host_lacks_files_users_of_teams_and_the_reader() -> None:
+    assert survey("crm", "hr", there="/a") == ["users", "file /b"]
+    assert survey("crm", "hr", users=("crm",), there="/a") == ["user of hr", "file /b"]
+    assert survey(reader=False) == ["reader", "users", "file /a", "file /b"]
