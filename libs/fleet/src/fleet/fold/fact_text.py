@@ -50,7 +50,8 @@ def next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
 
 def how(fact: events_pb2.StopIssued) -> str:
     """How it was told to stop."""
-    return "killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop"
+    why = ": its host is drained" if fact.move else ""
+    return ("killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop") + why
 
 
 def replayed(fact: events_pb2.ReplayFinished) -> str:

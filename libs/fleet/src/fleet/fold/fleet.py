@@ -18,8 +18,8 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, extend_history
-from fleet.fold import ownership, quotas, removal, tenancy
-from fleet.fold.answers import Answer, Refusal, digest, reused
+from fleet.fold import cordons, ownership, quotas, removal, tenancy
+from fleet.fold.answers import Answer, Refusal, digest, missing, reused
 from fleet.fold.catalogue import (
     REGISTRATIONS,
     REMOVALS,
@@ -260,6 +260,9 @@ class Fleet:
         after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
         if isinstance(after, Ignored):
             return Applied(name, changed=False, refused=after.why)
+        if isinstance(fact, events_pb2.StopIssued) and fact.move:
+            cordons.begin_move(self.standings, self.host_of(dagger), fact, record.time)
+        cordons.advance_moves(self.standings, fact, time=record.time)
         self._put(after)
         return Applied(name, changed=True)
 
@@ -329,6 +332,15 @@ class Fleet:
             if refusal is None:
                 record_loss(self.standings, event, sequence=record.sequence, time=record.time)
             return refusal or 1
+
+        return self._answered(record, event, event.host, apply)
+
+    def _host_cordon(self, record: Record, event: cordons.Change) -> Applied:
+        def apply() -> int | Refusal:
+            if not self.knows_host(event.host):
+                return missing("host", event.host)
+            cordons.record_change(self.standings, event, sequence=record.sequence, time=record.time)
+            return 1
 
         return self._answered(record, event, event.host, apply)
 
@@ -421,6 +433,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     events_pb2.HostServing: Fleet._host,  # noqa: SLF001
     events_pb2.HostRegistered: Fleet._host_registered,  # noqa: SLF001
     events_pb2.HostGone: Fleet._host_gone,  # noqa: SLF001
+    **dict.fromkeys(cordons.CHANGES, Fleet._host_cordon),  # noqa: SLF001
 }
 _OF_NO_DAGGER: Final = frozenset(
     kind.DESCRIPTOR.full_name for kind in _HANDLERS.keys() - DECISIONS.keys() - FACTS.keys()

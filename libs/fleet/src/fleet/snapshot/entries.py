@@ -17,7 +17,7 @@ from daggers.v1 import events_pb2, state_pb2
 from google.protobuf.message import DecodeError, Message
 
 from eventlog import LogPosition, Record
-from fleet.fold import tenancy
+from fleet.fold import cordons, tenancy
 from fleet.fold.catalogue import REGISTRATIONS, REMOVALS, Entry
 from fleet.fold.fleet import Applied, Fleet, is_of_dagger
 from fleet.fold.horizon import STANDARD, Horizon
@@ -71,6 +71,7 @@ class ChangeSet:
         self.removed |= kind in _OF_CATALOGUE
         if isinstance(record.message, events_pb2.DaggerRequested):
             self.destinations.update(record.message.destinations)
+        self.hosts |= kind in cordons.MOVES
         part = _PARTS.get(kind, "daggers")
         if part in _BY_NAME:
             getattr(self, part).add(applied.subject)
@@ -103,6 +104,7 @@ _PARTS: Final[Mapping[type[Any], str]] = {
     events_pb2.HostServing: "hosts",
     events_pb2.HostRegistered: "hosts",
     events_pb2.HostGone: "hosts",
+    **dict.fromkeys(cordons.CHANGES, "hosts"),
 }
 """What each event is a change of; any other is one of a dagger."""
 

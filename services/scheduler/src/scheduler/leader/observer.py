@@ -10,7 +10,8 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Observation, Presence, ShadowObservation
-from fleet.decide.placement import Candidate, choose_host, room_of
+from fleet.decide.drain import choose_place, takes_new
+from fleet.decide.placement import Candidate, room_of
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
@@ -139,6 +140,8 @@ class Observer:
         """Whether another driver of it may run beside its own. Worked out where an edit waits to be made."""
         if not self._cutover or dagger.driver is None or dagger.current or dagger.shadow is not None:
             return False
+        if not takes_new(self._fleet, self._drivers.host):
+            return False  # the new driver is launched elsewhere
         return self._lacks_room(dagger) is None
 
     def _hears(self, host: str) -> bool:
@@ -153,7 +156,7 @@ class Observer:
         """
         if (dagger.occupied and not dagger.unanswered) or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return "", None
-        chosen = choose_host(self._fleet, dagger, self._candidates(dagger))
+        chosen = choose_place(self._fleet, dagger, self._candidates(dagger))
         if isinstance(chosen, Full):
             return "", None if dagger.unanswered else chosen
         return "" if chosen == self._drivers.host else chosen, None
@@ -163,18 +166,34 @@ class Observer:
 
         Where each host has checkpoints of its own, one that has the dagger's is the only one.
         """
-        own = Candidate(host=self._drivers.host, room=for_driver(self._room(), self._taken()))
-        others = {
-            host: Candidate(host=host, room=room_of(standing, own.room.driver_memory_mib))
-            for host, standing in sorted(self._fleet.standings.items())
-            if host != own.host and self._hears(host)
-        }
+        own, others = self._list_hosts()
         if self._shared:
             return [own, *(others[host] for host in others if self._shares(host))]
         if dagger.ran_on in others:
             return [others[dagger.ran_on]]
         is_new = not dagger.ran_on or self._fleet.standing(dagger.ran_on).is_gone
         return [own, *others.values()] if is_new else [own]
+
+    def _list_hosts(self) -> tuple[Candidate, dict[str, Candidate]]:
+        """List this host, and all others that can launch, by name."""
+        own = Candidate(host=self._drivers.host, room=for_driver(self._room(), self._taken()))
+        others = {
+            host: Candidate(host=host, room=room_of(standing, own.room.driver_memory_mib))
+            for host, standing in sorted(self._fleet.standings.items())
+            if host != own.host and self._hears(host)
+        }
+        return own, others
+
+    def reaches_agent(self, host: str) -> bool:
+        """Tell whether what the log says of a host's drivers is carried out."""
+        return host == self._drivers.host or self._hears(host)
+
+    def list_refuges(self, host: str) -> list[Candidate]:
+        """List the hosts that can go on with what runs on a host: those that reach its checkpoints."""
+        own, others = self._list_hosts()
+        if not self._shared or not (host == own.host or self._shares(host)):
+            return []
+        return [own, *(others[other] for other in others if self._shares(other))]
 
     def _shares(self, host: str) -> bool:
         registered = self._fleet.standing(host).registered

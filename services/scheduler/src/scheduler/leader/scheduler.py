@@ -41,6 +41,7 @@ from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
 from scheduler.drivers.sweep import Sweeper, seen
 from scheduler.leader.agent import Agent
+from scheduler.leader.drains import Drains
 from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.neighbours import Neighbours
@@ -48,6 +49,7 @@ from scheduler.leader.observer import Observer
 from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
 from scheduler.leader.replays import Replays
 from scheduler.leader.silent_hosts import SilentHosts
+from scheduler.leader.starts import Starts
 from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
@@ -240,6 +242,8 @@ class Scheduler:
             reaches_root=reaches_root or partial(retention.is_there, self.checkpoints),
             clock=clock,
         )
+        self._drains = Drains(self._fleet, self._observer, self._write)
+        self._starts = Starts(self._fleet, clock)
         self._neighbours = Neighbours(
             self._fleet,
             host=drivers.host,
@@ -255,6 +259,11 @@ class Scheduler:
     def leads(self) -> bool:
         """Whether its claim is the newest, as far as it has read."""
         return self._election.leads
+
+    @property
+    def held_starts(self) -> int:
+        """How many launches wait because their host has as many starts as cores."""
+        return self._starts.waiting if self.leads else 0
 
     @property
     def fleet(self) -> Fleet:
@@ -340,11 +349,12 @@ class Scheduler:
             next_sweep = min(next_sweep, started + self._options.sweep)
             if started >= next_tick:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
-            for name in sorted(names):  # the same order in every run
+            for name in self._starts.order(names):  # the same order in every run
                 await self._attend(name)
             self._watch.advance(self._fleet.standings)
             await self._agent.keep_registered()
             await self._silent_hosts.look()
+            await self._drains.look()
             await self._replays.look(self._write, self._election.ensure_leading, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
@@ -416,6 +426,10 @@ class Scheduler:
                 return
             if isinstance(action, Drain | Kill | EndShadow):
                 self._end(dagger, action)
+                return
+            if isinstance(action, Launch) and not self._starts.admits(
+                dagger, action.host or self._drivers.host
+            ):
                 return
             with unit_of_work(
                 "scheduler.act", dagger=name, generation=dagger.generation, action=type(action).__name__
