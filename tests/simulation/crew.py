@@ -48,6 +48,7 @@ class Crew:
         """Whether schedulers make edits by a cutover."""
         for host in self.hosts:
             host.memory_mib = self.random.choice([16_000, 24_000, 32_000])
+            host.cores = self.random.choice([1, 2, 3])
         self.shared = self.random.random() < 0.6
         """Whether all hosts have one checkpoint root."""
         if self.random.random() < 0.2:

@@ -45,6 +45,8 @@ class Host:
     """Since when it is cut or split, in seconds of the loop."""
     memory_mib: int = 24_000
     """Memory for drivers: the more, the more launches it gets."""
+    cores: int = 2
+    """So many starts at once it has."""
     boots: int = 1
     """Number of boots."""
     agent: int = AGENT

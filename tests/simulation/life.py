@@ -97,6 +97,7 @@ class Life:
         while (wrong := self._wrong()) and self.loop.time() < since + QUIET_S:
             self.crew.keep_up()
             self.people.look_after()
+            self.people.place()
             self.people.encourage()
             await asyncio.sleep(LOOK_S)
         if wrong:
@@ -146,6 +147,7 @@ class Life:
         if len(spares) > 1:
             found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
+        found += self._crowded()
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._unfinished(dagger))]
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._skipped(dagger))]
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
@@ -171,6 +173,17 @@ class Life:
             return ""
         phase, desired = gateway_pb2.Phase.Name(dagger.phase), gateway_pb2.Desired.Name(dagger.desired)
         return f"{dagger.name} is {phase} with {len(drivers)} drivers and {desired} was asked"
+
+    def _crowded(self) -> list[str]:
+        """What is still on a host that is drained, though another one has room; and what is cordoned still."""
+        fleet, retired = self.world.control_witness.fleet, self.people.retired
+        left = [dagger.name for dagger in fleet.occupied_on(retired.name)] if retired is not None else []
+        found = [f"{name} is still on the drained {retired.name}" for name in left if retired is not None]
+        return found + [
+            f"{host.name} is cordoned still"
+            for host in self.crew.hosts
+            if (fleet.standing(host.name).cordon is not None) != (host is retired)
+        ]
 
     def _replays(self, host: Host) -> list[str]:
         """What is wrong with the replays whose attempts are on a host."""
