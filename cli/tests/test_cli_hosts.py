@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
-from cli.commands.hosts import describe_consequences
+from cli.commands.hosts import describe_consequences, describe_drain, describe_move
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 
@@ -70,6 +70,61 @@ def test_a_host_is_listed_shown_and_confirmed_to_be_gone(there: Any) -> None:
     assert (after["gone"]["message"], after["gone"]["cause"]) == ("its disk is dead", "person")
     assert "host afar is there, epoch 3: 4 cores, 8192 MiB for drivers, version 0.3.0" in events
     assert "host afar confirmed to be gone by" in events
+
+
+def test_a_host_is_cordoned_drained_and_uncordoned(there: Any) -> None:
+    cordoned = there("host", "cordon", "afar", "--message", "new disk")
+    listed = there("host", "list")[1].splitlines()[1]
+    tried = there("host", "drain", "afar", "--dry-run")
+    drained = there("host", "drain", "afar", "--yes", "-o", "json")
+    shown = there("host", "show", "afar")[1]
+    waited = there("host", "drain", "afar", "--yes", "--wait", "--timeout", "30")
+    ended = there("host", "uncordon", "afar", "-o", "json")
+    events = there("events")[1]
+
+    assert cordoned[:2] == (0, "host afar is cordoned: nothing new is placed there\n")
+    assert "stands by, cordoned" in listed
+    assert tried[:2] == (0, "host afar can be drained\n")
+    assert "orders stays: no other host is heard" in tried[2]
+    assert json.loads(drained[1])["cordon"]["drains"] is True
+    assert json.loads(drained[1])["on_it"][0]["stays"]["reason"] == "NO_OTHER_HOST"
+    assert "drained since" in shown
+    assert (waited[0], "host afar is not empty: orders" in waited[2]) == (1, True)
+    assert json.loads(ended[1])["cordon"] is None
+    for words in ("host afar cordoned by", "drain of host afar requested by", "host afar uncordoned by"):
+        assert words in events
+
+
+def test_a_move_is_told_by_how_far_it_is() -> None:
+    move = gateway_pb2.HostMove(dagger="d", generation=7)
+    said = [describe_move(move)]
+    move.last_commit.FromSeconds(100)
+    said.append(describe_move(move))
+    move.to_host = "b"
+    said.append(describe_move(move))
+    move.first_commit.FromSeconds(112)
+    said.append(describe_move(move))
+
+    assert said == [
+        "d finishes its batch",
+        "d has stopped",
+        "d starts on b",
+        "d runs on b: 12.0 s between two batches",
+    ]
+
+
+def test_a_drain_is_told_in_its_order_with_what_stays() -> None:
+    error = events_pb2.DaggerError(reason="MAX_MEMORY", detail="no room")
+    daggers = [
+        gateway_pb2.HostedDagger(name="a", critical=True),
+        gateway_pb2.HostedDagger(name="b", stays=error),
+        gateway_pb2.HostedDagger(name="c"),
+    ]
+
+    assert list(describe_drain("h", daggers)) == [
+        "moved one after another: c, a",
+        "b stays: no room (MAX_MEMORY)",
+    ]
 
 
 def test_a_host_that_nobody_knows_is_refused_with_the_one_that_may_be_meant(there: Any) -> None:

@@ -49,6 +49,7 @@ class Crew:
         for zone, host in zip("ab", self.hosts, strict=False):
             host.zone = zone
             host.memory_mib = self.random.choice([16_000, 24_000, 32_000])
+            host.cores = self.random.choice([1, 2, 3])
         self.shared = self.random.random() < 0.6
         """Whether all hosts have one checkpoint root."""
         if self.random.random() < 0.2:

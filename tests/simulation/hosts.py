@@ -47,6 +47,8 @@ class Host:
     """Memory for drivers: the more, the more launches it gets."""
     zone: str = ""
     """Label `zone` that its schedulers register."""
+    cores: int = 2
+    """So many starts at once it has."""
     boots: int = 1
     """Number of boots."""
     agent: int = AGENT

@@ -98,6 +98,7 @@ class Life:
         while (wrong := self._wrong()) and self.loop.time() < since + QUIET_S:
             self.crew.keep_up()
             self.people.look_after()
+            self.people.place()
             self.people.encourage()
             await asyncio.sleep(LOOK_S)
         if wrong:
@@ -148,6 +149,7 @@ class Life:
         if len(spares) > 1:
             found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
+        found += self._crowded()
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._unfinished(dagger))]
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._skipped(dagger))]
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
@@ -188,6 +190,17 @@ class Life:
         """Tell whether an alert of a dagger is right, as no host can run it."""
         dagger = self.world.control_witness.fleet.daggers.get(name)
         return dagger is not None and self._has_no_host(dagger)
+
+    def _crowded(self) -> list[str]:
+        """What is still on a host that is drained, though another one has room; and what is cordoned still."""
+        fleet, retired = self.world.control_witness.fleet, self.people.retired
+        left = [dagger.name for dagger in fleet.occupied_on(retired.name)] if retired is not None else []
+        found = [f"{name} is still on the drained {retired.name}" for name in left if retired is not None]
+        return found + [
+            f"{host.name} is cordoned still"
+            for host in self.crew.hosts
+            if (fleet.standing(host.name).cordon is not None) != (host is retired)
+        ]
 
     def _replays(self, host: Host) -> list[str]:
         """What is wrong with the replays whose attempts are on a host."""

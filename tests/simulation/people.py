@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from tests.simulation.crew import Crew, Member
+from tests.simulation.hosts import Host
 from tests.simulation.replays import DB
 from tests.simulation.witness import Violation
 
@@ -47,6 +48,10 @@ class People:
         """What they wait for."""
         self._crew, self._world, self._random = crew, crew.world, crew.random
         self._founded = False
+        self._done: set[Hashable] = set()
+        """What was asked for in the end."""
+        self._retired = self._random.random() < 0.3
+        """Whether an administrator drains one of two hosts in the end."""
         self._whole_hosts = self._random.random() < 0.5
         """Whether on-call vouches for the death of a host, rather than of each driver on it."""
 
@@ -140,6 +145,39 @@ class People:
             self.request(self._world.id(), self._message(kind, name), name)
         if self._founded and self._random.random() < 0.2:
             self.request(self._world.id(), self._of_catalogue(name), name)
+
+        if self._founded and self._random.random() < 0.1:
+            host = self._random.choice(self._crew.hosts).name
+            kind = self._random.choice(
+                [
+                    *(events_pb2.HostCordoned, events_pb2.HostDrainRequested, events_pb2.HostDrainRequested),
+                    *(events_pb2.HostUncordoned, events_pb2.HostUncordoned),
+                ]
+            )
+            self.request(("host", host), kind(meta=META, host=host), host_subject(host))
+
+    def place(self) -> None:
+        """Let hosts take launches again where faults are over; drain one for good, where another can take all."""
+        fleet = self._world.control_witness.fleet
+        retired = self.retired
+        for host in self._crew.hosts:
+            cordon = fleet.standing(host.name).cordon
+            if host is retired:
+                if cordon is None or ("drain", host.name) not in self._done:
+                    self._done.add(("drain", host.name))
+                    drained = events_pb2.HostDrainRequested(meta=META, host=host.name)
+                    self.request(("drain", host.name), drained, host_subject(host.name))
+            elif cordon is not None:
+                ended = events_pb2.HostUncordoned(meta=META, host=host.name)
+                self.request(("uncordon", host.name), ended, host_subject(host.name))
+
+    @property
+    def retired(self) -> Host | None:
+        """The host that is to be empty in the end; None where every one is to be used."""
+        hosts = self._crew.hosts
+        able = self._crew.shared and all(host.agent and not host.gone for host in hosts)
+        known = all(host.name in self._world.control_witness.fleet.standings for host in hosts)
+        return hosts[0] if self._retired and able and known and len(hosts) > 1 else None
 
     def _of_catalogue(self, name: str) -> Any:
         """A stream with the name of a dagger comes and goes; somebody tries to remove the cluster of all."""

@@ -1,4 +1,4 @@
-"""Eleven rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Fifteen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -16,11 +16,12 @@ from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger
-from fleet.decide import placement, shadowing
+from fleet.decide import drain, placement, shadowing
+from fleet.fold import cordons
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
-from scheduler.leader import replay_policy, replays
+from scheduler.leader import replay_policy, replays, starts
 from scheduler.leader.launcher import Launcher, Write
 
 
@@ -135,6 +136,33 @@ def without_labels(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(placement, "find_unmet", lambda *_, **__: iter(()))
 
 
+def without_cordons(patch: pytest.MonkeyPatch) -> None:
+    """Let launches be placed on hosts that are cordoned."""
+    patch.setattr(drain, "takes_new", lambda *_: True)
+
+
+def without_turns(patch: pytest.MonkeyPatch) -> None:
+    """Let a drain stop the next dagger while the one before is on its way."""
+    patch.setattr(drain, "find_mover", lambda *_: None)
+
+
+def without_ends_of_drains(patch: pytest.MonkeyPatch) -> None:
+    """Let a drain go on that somebody has ended."""
+    change = cordons.record_change
+
+    def record_change(standings: Any, event: Any, **when: Any) -> None:
+        before = standings.get(event.host)
+        if isinstance(event, events_pb2.HostDrainRequested) or before is None or not before.is_draining:
+            change(standings, event, **when)
+
+    patch.setattr(cordons, "record_change", record_change)
+
+
+def without_start_limit(patch: pytest.MonkeyPatch) -> None:
+    """Let all launches begin at once."""
+    patch.setattr(starts, "count_free", lambda *_: None)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -156,4 +184,8 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "own intent": Rule(without_own_intents),
     "own attempt": Rule(without_own_attempts),
     "labels": Rule(without_labels),
+    "cordon": Rule(without_cordons, faulty_s=400),
+    "one move after another": Rule(without_turns, faulty_s=400),
+    "end of a drain": Rule(without_ends_of_drains, faulty_s=400),
+    "starts by cores": Rule(without_start_limit),
 }

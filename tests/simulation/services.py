@@ -133,6 +133,7 @@ def scheduler(
             host=host.name,
             boot_id=host.boot_id,
             memory_mib=host.memory_mib,
+            cores=host.cores,
             agent=host.agent,
             shared_checkpoints=shared,
             labels={"zone": host.zone},

@@ -6,15 +6,21 @@ removed, the witness still knows it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from daggers.v1 import alerts_pb2, events_pb2
+from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
 
 from eventlog import Record
 from fleet import Dagger, Fleet
 from fleet.alerts.ledger import Ledger
 from fleet.fold.facts import FACTS, About
+
+_CORDONS: Final = (events_pb2.HostCordoned, events_pb2.HostDrainRequested, events_pb2.HostUncordoned)
+_LATE: Final = timedelta(seconds=60)
+"""Time for which a scheduler may act on what it read before it stood still."""
+_START: Final = timedelta(seconds=90)
+"""Time for which a start takes a core at most."""
 
 
 class Violation(AssertionError):  # noqa: N818 - reads as what happened
@@ -46,6 +52,12 @@ class ControlWitness:
         self._versions: dict[tuple[str, str], int] = {}
         """The newest version of each stream and cluster there ever was."""
         self._claims: set[str] = set()
+        self._cordons: dict[str, tuple[datetime, bool]] = {}
+        """Of each host that is cordoned: since when, and whether it is drained."""
+        self._ends: dict[str, datetime] = {}
+        """When the last drain of each host was ended, by whatever was asked for then."""
+        self._movers: dict[str, tuple[str, int]] = {}
+        """The newest dagger that each host's drain moves, with the launch, while it is on its way."""
 
     def sees(self, record: Record) -> None:
         """Take in the next record. Raises: Violation."""
@@ -66,6 +78,8 @@ class ControlWitness:
             self._agents.setdefault(message.host, []).append((record.sequence, record.source))
         if isinstance(message, events_pb2.HostGone):
             self._check_loss(record, message)
+        if isinstance(message, _CORDONS):
+            self._cordoned(record, message)
         if isinstance(message, events_pb2.QuarantineReplayRequested) and message.HasField("outage"):
             self._outstanding(record, message)
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
@@ -78,6 +92,66 @@ class ControlWitness:
         if message.meta.host_epoch and before is not None:
             self._of_newest_agent(record, message, before)
         self._fact(record, message, before)
+        if isinstance(message, events_pb2.LaunchIntended) and before is not None and not before.unanswered:
+            self._check_place(record, message, before)
+        if isinstance(message, events_pb2.StopIssued) and message.move and before is not None:
+            self._check_move(record, before)
+        self._settle_movers()
+
+    def _cordoned(self, record: Record, message: Any) -> None:
+        """Take in what is asked of a host."""
+        is_drained = isinstance(message, events_pb2.HostDrainRequested)
+        if self._cordons.pop(message.host, (record.time, False))[1] and not is_drained:
+            self._ends[message.host] = record.time
+        if not isinstance(message, events_pb2.HostUncordoned):
+            self._cordons[message.host] = record.time, is_drained
+        if is_drained:
+            self._ends.pop(message.host, None)
+            self._movers.pop(message.host, None)
+
+    def _check_place(self, record: Record, message: events_pb2.LaunchIntended, before: Dagger) -> None:
+        """Check that a host takes no new launch while it is cordoned, and no more starts than it has cores.
+
+        Raises: Violation.
+        """
+        since, _ = self._cordons.get(message.host, (record.time, False))
+        if record.time - since > _LATE and before.ran_on != message.host:
+            raise Violation(f"{record.subject} is placed at {record.sequence} on the cordoned {message.host}")
+        registered = self.fleet.standing(message.host).registered
+        starts = [
+            other.name
+            for other in self.fleet.occupied_on(message.host)
+            if other.name != before.name
+            and other.phase == gateway_pb2.STARTING
+            and record.time - other.phase_time < _START
+        ]
+        if registered is not None and 0 < registered.cores <= len(starts):
+            raise Violation(
+                f"{record.subject} starts at {record.sequence} on {message.host} beside {starts}:"
+                f" it has {registered.cores} cores"
+            )
+
+    def _check_move(self, record: Record, before: Dagger) -> None:
+        """Check that a drain goes on, and moves one dagger after another. Raises: Violation."""
+        host = before.driver.host if before.driver is not None else before.host
+        since, drained = self._cordons.get(host, (record.time, False))
+        if not drained and record.time - self._ends.get(host, since) > _LATE:
+            raise Violation(f"{record.subject} leaves {host} at {record.sequence}, which nobody drains")
+        mover = self._movers.get(host)
+        if mover is not None and mover[0] != before.name:
+            raise Violation(
+                f"{record.subject} leaves {host} at {record.sequence}, and {mover[0]} is on its way"
+            )
+        self._movers[host] = before.name, before.generation
+
+    def _settle_movers(self) -> None:
+        """Forget daggers that have arrived, failed, or are not wanted any more."""
+        for host, (name, generation) in list(self._movers.items()):
+            dagger = self.fleet.daggers[name]
+            arrived = dagger.generation > generation and dagger.ran
+            wanted = dagger.desired == gateway_pb2.DESIRED_RUNNING
+            if arrived or not wanted or dagger.phase == gateway_pb2.FAILED:
+                del self._movers[host]
 
     def _of_newest_agent(self, record: Record, message: Any, before: Dagger) -> None:
         """Check that a fact of an agent is the newest agent's of the launch's host. Raises: Violation."""

@@ -134,3 +134,54 @@ async def test_a_host_that_is_another_now_or_unknown_is_refused(harness: Any, re
     reasons = [error.reason for error in errors]
 
     assert reasons == ["HOST_REGISTERED", "NOT_FOUND", "NOT_FOUND", "INVALID_FIELDS"]
+
+
+async def test_a_host_is_cordoned_drained_and_uncordoned_once_for_each_id(harness: Any) -> None:
+    async with fleet(harness) as hosts:
+        checked = await hosts.DrainHost(pb.DrainHostRequest(name="b", validate_only=True), timeout=30)
+        cordoned = await hosts.CordonHost(
+            pb.CordonHostRequest(name="b", message="new disk", request_id="c"), timeout=30
+        )
+        again = await hosts.CordonHost(
+            pb.CordonHostRequest(name="b", message="new disk", request_id="c"), timeout=30
+        )
+        drained = await hosts.DrainHost(pb.DrainHostRequest(name="b"), timeout=30)
+        ended = await hosts.UncordonHost(pb.UncordonHostRequest(name="b"), timeout=30)
+
+    assert (checked.sequence, checked.host.HasField("cordon")) == (0, False)
+    assert checked.daggers[0].stays.reason == "NO_OTHER_HOST"
+    assert (cordoned.sequence, again.sequence) == (5, 5)
+    assert (cordoned.host.cordon.message, cordoned.host.cordon.drains) == ("new disk", False)
+    assert (drained.host.cordon.drains, drained.host.cordon.sequence) == (True, 6)
+    assert not ended.host.HasField("cordon")
+
+
+async def test_a_drain_says_what_another_host_that_is_heard_has_no_room_for(harness: Any) -> None:
+    def registered(host: str) -> events_pb2.HostRegistered:
+        return events_pb2.HostRegistered(
+            scheduler_id=host, host=host, agent=1, memory_mib=100, shared_checkpoints=True
+        )
+
+    await append(harness.heartbeats, telemetry_pb2.HostBeat(host="a", epoch=6))
+    async with fleet(harness, registered("b"), registered("a")) as hosts:
+        async with asyncio.timeout(20):
+            while not (await hosts.GetHost(pb.GetHostRequest(name="a"), timeout=20)).host.HasField(
+                "heard_time"
+            ):
+                pass  # each call lets the gateway hear
+        shown = await hosts.GetHost(pb.GetHostRequest(name="b"), timeout=20)
+
+    assert shown.host.room_left == 0
+    assert shown.daggers[0].stays.reason == "MAX_MEMORY"
+    assert shown.daggers[0].stays.detail.startswith("no other host takes it; of host a: ")
+
+
+async def test_a_host_that_nobody_knows_is_not_cordoned(harness: Any, refusal: Refusal) -> None:
+    async with fleet(harness) as hosts:
+        errors = [
+            await refusal(hosts.CordonHost(pb.CordonHostRequest(name="x"), timeout=30)),
+            await refusal(hosts.DrainHost(pb.DrainHostRequest(), timeout=30)),
+            await refusal(hosts.UncordonHost(pb.UncordonHostRequest(name="x"), timeout=30)),
+        ]
+
+    assert [error.reason for error in errors] == ["NOT_FOUND", "INVALID_FIELDS", "NOT_FOUND"]

@@ -21,5 +21,8 @@ async def test_a_scheduler_tells_whether_it_leads_and_how_many_drivers_there_are
         "daggers_scheduler_drivers_limit": [9],
         "daggers_scheduler_preview_processes": [1],
         "daggers_scheduler_previews": [3],
+        "daggers_scheduler_held_starts": [0],
+        "daggers_scheduler_host_cordoned": [],
+        "daggers_scheduler_host_drivers": [],
     }
     assert {metric.name for metric in DECLARED if metric.kind == "gauge"} <= told.keys()

@@ -1,29 +1,41 @@
-"""`daggers host`: lists the hosts of drivers, and confirms that one is gone."""
+"""`daggers host`: lists the hosts of drivers, cordons and drains them, and confirms that one is gone."""
 
+import time
+import uuid
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 from daggers.v1 import gateway_pb2
 
+from cli.errors import RefusedError
+from cli.framework.arguments import Timeout
 from cli.framework.deletion import Yes, agreed
+from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output.entries import Entries
-from cli.output.json_views.answers import to_json
+from cli.output.json_views.answers import silence_s, to_json
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
 hosts = group()
 Name = Annotated[str, typer.Argument(help="Name of a host, as `daggers host list` shows it.")]
+Message = Annotated[str, typer.Option(help="Reason, for those who come after: kept in the log.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would follow.")]
 FLAGS = {"name": "NAME", "message": "--message"}
+WAIT_S: Final = 3600.0
+_LOOK_S: Final = 1.0
+_PASSING: Final = "NOT_SETTLED"
+"""Reason of a dagger that stays only until something else about it is done."""
 
 
 def _format_state(host: gateway_pb2.Host) -> str:
-    """Return `gone`, `leads` or `stands by`."""
-    if host.HasField("gone"):
-        return "gone"
-    return "leads" if host.leads else "stands by"
+    """Return `gone`, `leads` or `stands by`, and whether it is cordoned or drained."""
+    state = "gone" if host.HasField("gone") else "leads" if host.leads else "stands by"
+    if not host.HasField("cordon"):
+        return state
+    return f"{state}, {'drained' if host.cordon.drains else 'cordoned'}"
 
 
 def _build_row(host: gateway_pb2.Host) -> tuple[str, ...]:
@@ -33,6 +45,7 @@ def _build_row(host: gateway_pb2.Host) -> tuple[str, ...]:
         host.name,
         _format_state(host),
         str(host.daggers),
+        str(host.room_left) if host.HasField("room_left") else "-",
         str(registered.cores) if is_registered else "-",
         f"{registered.memory_mib} MiB" if is_registered else "-",
         ("shared" if registered.shared_checkpoints else "its own disk") if is_registered else "-",
@@ -41,7 +54,7 @@ def _build_row(host: gateway_pb2.Host) -> tuple[str, ...]:
 
 
 HOSTS = Entries(
-    ("NAME", "STATE", "DAGGERS", "CORES", "MEMORY", "CHECKPOINTS", "HEARD"),
+    ("NAME", "STATE", "DAGGERS", "ROOM", "CORES", "MEMORY", "CHECKPOINTS", "HEARD"),
     _build_row,
     "no scheduler has said where it runs",
 )
@@ -57,13 +70,13 @@ def list_hosts(session: Session) -> None:
 
 @command(hosts, "show", example="daggers host show machine-2")
 def show(session: Session, name: Name) -> None:
-    """Show one host, and the daggers that have a driver there, or may have one. For administrators."""
+    """Show one host: its room in daggers like those it has, its daggers, and what a drain has moved.
+
+    For administrators.
+    """
     with session.connect(FLAGS) as gateway:
         answer = gateway.call(gateway.fleet.GetHost, gateway_pb2.GetHostRequest(name=name))
-    document = to_json(answer.host) | {
-        "on_it": list(map(to_json, answer.daggers)),
-        "sequence": answer.sequence,
-    }
+    document = _build_document(answer)
 
     def print_text(out: Printer) -> None:
         out.table(HOSTS.columns, [_build_row(answer.host)], empty="")
@@ -71,10 +84,148 @@ def show(session: Session, name: Name) -> None:
             gone = answer.host.gone
             why = f": {gone.message}" if gone.message else ""
             out.line(f"gone since {iso(gone.time)}, says {gone.actor or '?'}{why}")
+        for sentence in describe_cordon(answer.host):
+            out.line(sentence)
         rows = [(dagger.name, dagger.team, gateway_pb2.Phase.Name(dagger.phase)) for dagger in answer.daggers]
         out.table(("DAGGER", "TEAM", "PHASE"), rows, empty="no dagger has a driver there")
+        if answer.host.cordon.drains:
+            for sentence in describe_stays(answer.daggers):
+                out.line(sentence)
 
     session.out.show(document, print_text)
+
+
+def _build_document(answer: Any) -> dict[str, Any]:
+    """Return the document of an answer that has a host and its daggers."""
+    return to_json(answer.host) | {
+        "on_it": list(map(to_json, answer.daggers)),
+        "sequence": answer.sequence,
+    }
+
+
+@command(hosts, "cordon", example='daggers host cordon machine-2 --message "new kernel tonight"')
+def cordon(session: Session, name: Name, message: Message = "") -> None:
+    """Place nothing new on a host; what runs there goes on. For administrators.
+
+    A dagger whose driver ends there is launched on another host, and there again only when no other has room.
+    Stops a drain that goes on. Ends with `daggers host uncordon`, not with a boot.
+    """
+    request = gateway_pb2.CordonHostRequest(name=name, message=message, request_id=uuid.uuid4().hex)
+    with session.connect(FLAGS) as gateway:
+        answer = gateway.call(gateway.fleet.CordonHost, request)
+    session.out.done(_build_document(answer), f"host {name} is cordoned: nothing new is placed there")
+
+
+@command(hosts, "uncordon", example="daggers host uncordon machine-2")
+def uncordon(session: Session, name: Name, message: Message = "") -> None:
+    """Let a host take launches again: end a cordon, or a drain. For administrators.
+
+    A dagger that a drain has told to stop finishes that; all others stay where they are.
+    """
+    request = gateway_pb2.UncordonHostRequest(name=name, message=message, request_id=uuid.uuid4().hex)
+    with session.connect(FLAGS) as gateway:
+        answer = gateway.call(gateway.fleet.UncordonHost, request)
+    session.out.done(_build_document(answer), f"host {name} takes launches again")
+
+
+@command(hosts, "drain", example="daggers host drain machine-2 --wait")
+def drain(
+    session: Session,
+    name: Name,
+    message: Message = "",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing more can move.")] = False,
+    timeout: Timeout = WAIT_S,
+) -> None:
+    """Cordon a host, and move its daggers to other hosts: one after another, critical ones last.
+
+    For administrators. Each finishes its batch, and goes on elsewhere from its checkpoint. Says by name what
+    cannot move, and why. `daggers host show` says how long each was silent; `uncordon` stops it. With --wait
+    ends when nothing more can move: exits with 0 when the host is empty, else 1.
+    """
+    request = gateway_pb2.DrainHostRequest(name=name, message=message, validate_only=True)
+    with session.connect(FLAGS) as gateway:
+        answer = gateway.call(gateway.fleet.DrainHost, request)
+        for sentence in describe_drain(name, answer.daggers):
+            session.out.note(sentence)
+        if dry_run:
+            session.out.done(_build_document(answer) | {"dry_run": True}, f"host {name} can be drained")
+            return
+        agreed(session, f"Drain host {name}?", yes=yes)
+        request.validate_only, request.request_id = False, uuid.uuid4().hex
+        answer = gateway.call(gateway.fleet.DrainHost, request)
+        shown = _follow_drain(session, gateway, name, answer.sequence, timeout) if wait else answer
+    if wait and shown.daggers:
+        for sentence in describe_stays(shown.daggers):
+            session.out.note(sentence)
+        names = ", ".join(dagger.name for dagger in shown.daggers)
+        raise RefusedError(f"host {name} is not empty: {names}", reason="NOT_DRAINED")
+    sentence = "is empty" if wait else f"is drained: `daggers host show {name}` tells how far it is"
+    session.out.done(_build_document(shown) | {"dry_run": False}, f"host {name} {sentence}")
+
+
+def _follow_drain(
+    session: Session, gateway: Gateway, name: str, sequence: int, timeout_s: float
+) -> gateway_pb2.GetHostResponse:
+    """Report each move until no dagger can move, or the time is over; return the host then."""
+    request = gateway_pb2.GetHostRequest(name=name, min_sequence=sequence)
+    end, reported = time.monotonic() + timeout_s, 0
+    while True:
+        shown = gateway.call(gateway.fleet.GetHost, request)
+        done = [move for move in shown.host.cordon.moves if move.HasField("first_commit")]
+        for move in done[reported:]:
+            session.out.note(describe_move(move))
+        reported = len(done)
+        is_still = all(
+            dagger.HasField("stays") and dagger.stays.reason != _PASSING for dagger in shown.daggers
+        )
+        if is_still and len(done) == len(shown.host.cordon.moves):
+            return shown
+        if time.monotonic() >= end or not shown.host.cordon.drains:
+            return shown
+        time.sleep(_LOOK_S)
+
+
+def describe_move(move: gateway_pb2.HostMove) -> str:
+    """Return where a dagger has moved, and how long it was silent."""
+    silence = silence_s(move)
+    if silence is not None:
+        return f"{move.dagger} runs on {move.to_host or '?'}: {silence:.1f} s between two batches"
+    if move.to_host:
+        return f"{move.dagger} starts on {move.to_host}"
+    return f"{move.dagger} {'has stopped' if move.HasField('last_commit') else 'finishes its batch'}"
+
+
+def describe_cordon(host: gateway_pb2.Host) -> Iterator[str]:
+    """Yield who cordoned or drained a host and why, and each move."""
+    if not host.HasField("cordon"):
+        return
+    cordon = host.cordon
+    why = f": {cordon.message}" if cordon.message else ""
+    state = "drained" if cordon.drains else "cordoned"
+    yield f"{state} since {iso(cordon.time)}, by {cordon.actor or '?'}{why}"
+    yield from map(describe_move, cordon.moves)
+
+
+def describe_stays(daggers: Sequence[gateway_pb2.HostedDagger]) -> Iterator[str]:
+    """Yield by name what cannot move, and why."""
+    for dagger in daggers:
+        if dagger.HasField("stays"):
+            yield f"{dagger.name} stays: {dagger.stays.detail} ({dagger.stays.reason})"
+
+
+def describe_drain(host: str, daggers: Sequence[gateway_pb2.HostedDagger]) -> Iterator[str]:
+    """Yield what a drain would move, in its order, and what it would not."""
+    moves = sorted(
+        (dagger for dagger in daggers if not dagger.HasField("stays")),
+        key=lambda dagger: (dagger.critical, dagger.name),
+    )
+    if not daggers:
+        yield f"no dagger has a driver on host {host}"
+    if moves:
+        yield f"moved one after another: {', '.join(dagger.name for dagger in moves)}"
+    yield from describe_stays(daggers)
 
 
 @command(hosts, "confirm-gone", example='daggers host confirm-gone machine-2 --message "its disk is dead"')
@@ -83,7 +234,7 @@ def confirm_gone(
     name: Name,
     message: Annotated[str, typer.Option(help="Why you know: kept in the log.")] = "",
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would follow.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Confirm that a host is gone for good, so that its daggers are launched on another one.
 
@@ -100,11 +251,7 @@ def confirm_gone(
             agreed(session, f"Is host {name} gone?", yes=yes)
             request = gateway_pb2.ConfirmHostGoneRequest(name=name, message=message, epoch=answer.host.epoch)
             answer = gateway.call(gateway.fleet.ConfirmHostGone, request)
-    document = to_json(answer.host) | {
-        "on_it": list(map(to_json, answer.daggers)),
-        "sequence": answer.sequence,
-        "dry_run": dry_run,
-    }
+    document = _build_document(answer) | {"dry_run": dry_run}
     session.out.done(document, f"host {name} {'can be' if dry_run else 'is'} confirmed to be gone")
 
 

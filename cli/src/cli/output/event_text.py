@@ -137,4 +137,7 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
         f" {it.memory_mib} MiB for drivers, version {it.version or '?'}"
     ),
     events_pb2.HostGone: _with_actor(lambda it: f"host {it.host or '?'} confirmed to be gone"),
+    events_pb2.HostCordoned: _with_actor(lambda it: f"host {it.host or '?'} cordoned"),
+    events_pb2.HostDrainRequested: _with_actor(lambda it: f"drain of host {it.host or '?'} requested"),
+    events_pb2.HostUncordoned: _with_actor(lambda it: f"host {it.host or '?'} uncordoned"),
 }

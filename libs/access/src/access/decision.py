@@ -40,7 +40,7 @@ class Action(StrEnum):
     RELEASE = "release destinations"
     GIVE = "give destinations to teams"
     AUDIT = "read the audit"
-    HOSTS = "see the hosts of drivers, and vouch that one is gone"
+    HOSTS = "see the hosts of drivers, cordon and drain them, and vouch that one is gone"
 
 
 LOOKS: Final = frozenset({Action.LOOK_AROUND, Action.READ, Action.VALIDATE, Action.AUDIT})

@@ -333,6 +333,9 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ListHosts": Rule(Action.HOSTS, _platform, always=True),
         "GetHost": Rule(Action.HOSTS, _platform, always=True),
         "ConfirmHostGone": Rule(Action.HOSTS, _platform, always=True),
+        "CordonHost": Rule(Action.HOSTS, _platform, always=True),
+        "DrainHost": Rule(Action.HOSTS, _platform, always=True),
+        "UncordonHost": Rule(Action.HOSTS, _platform, always=True),
     },
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),

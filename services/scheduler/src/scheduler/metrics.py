@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -34,7 +35,32 @@ PREVIEW_ENDS: Final = Metric(
     " preview or behind it.",
     ("why",),
 )
-DECLARED: Final = (LEADS, DRIVERS, LIMIT, FACTS, PREVIEW_PROCESSES, PREVIEWS, PREVIEW_ENDS)
+HELD_STARTS: Final = Metric(
+    "daggers_scheduler_held_starts",
+    "gauge",
+    "Launches that wait because their host has as many starts as cores; the leader's alone.",
+)
+CORDONED: Final = Metric(
+    "daggers_scheduler_host_cordoned", "gauge", "1 while nothing new is placed on a host.", ("host",)
+)
+HOST_DRIVERS: Final = Metric(
+    "daggers_scheduler_host_drivers",
+    "gauge",
+    "Daggers that have a driver on a host, or may have one; of a host that is drained, those left.",
+    ("host",),
+)
+DECLARED: Final = (
+    LEADS,
+    DRIVERS,
+    LIMIT,
+    FACTS,
+    PREVIEW_PROCESSES,
+    PREVIEWS,
+    PREVIEW_ENDS,
+    HELD_STARTS,
+    CORDONED,
+    HOST_DRIVERS,
+)
 
 
 def gauges(scheduler: Scheduler, limit: int, *, processes: int, previews: int) -> Iterator[GaugeMetricFamily]:
@@ -49,3 +75,9 @@ def gauges(scheduler: Scheduler, limit: int, *, processes: int, previews: int) -
     yield LIMIT.family(limit)
     yield PREVIEW_PROCESSES.family(processes)
     yield PREVIEWS.family(previews)
+    yield HELD_STARTS.family(scheduler.held_starts)
+    hosts = Counter(fleet.host_of(fleet.daggers[name]) for name in fleet.occupied)
+    yield HOST_DRIVERS.family({(host,): hosts[host] for host in fleet.host_names()})
+    yield CORDONED.family(
+        {(host,): standing.cordon is not None for host, standing in fleet.standings.items()}
+    )

@@ -88,6 +88,14 @@ def _registered_value(host: gateway_pb2.Host, name: str) -> Any:
     return getattr(host.registered, name) if host.HasField("registered") else None
 
 
+def silence_s(move: gateway_pb2.HostMove) -> float | None:
+    """Return the seconds from a dagger's last batch on the host to its first one since; None: none is yet."""
+    if not (move.HasField("last_commit") and move.HasField("first_commit")):
+        return None
+    silence = move.first_commit.ToNanoseconds() - move.last_commit.ToNanoseconds()
+    return max(0.0, round(silence / 1e9, 1))
+
+
 def _suggestions(
     answer: gateway_pb2.SampleStreamResponse | gateway_pb2.DiscoverTopicsResponse,
 ) -> dict[str, Any]:
@@ -176,15 +184,20 @@ _CONVERSION = Conversion(
         "HealthWarning": Layout("code object message domain? since! next"),
         "Host": Layout(
             "name epoch leads daggers boot_id version cores memory_mib shared_checkpoints register_time"
-            " heard_time gone",
+            " heard_time gone cordon room_left",
+            room_left=lambda host: host.room_left if host.HasField("room_left") else None,
             boot_id=lambda host: _registered_value(host, "boot_id"),
             version=lambda host: _registered_value(host, "version"),
             cores=lambda host: _registered_value(host, "cores"),
             memory_mib=lambda host: _registered_value(host, "memory_mib"),
             shared_checkpoints=lambda host: _registered_value(host, "shared_checkpoints"),
         ),
+        "HostCordon": Layout("time! actor message drains moves"),
         "HostLoss": Layout("time! cause? actor message"),
-        "HostedDagger": Layout("name team phase keeps_state"),
+        "HostMove": Layout(
+            "dagger generation stop_time! last_commit to_host first_commit silence_s", silence_s=silence_s
+        ),
+        "HostedDagger": Layout("name team phase keeps_state critical stays"),
         "InfluxAddress": Layout("url org bucket token"),
         "KafkaAddress": Layout("bootstrap_servers properties secret_properties"),
         "Member": Layout("principal role"),

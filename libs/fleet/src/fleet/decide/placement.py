@@ -15,6 +15,7 @@ from fleet.decide.requirements import READER, find_unmet
 from fleet.fold import quotas
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
+from fleet.fold.hosts import Standing
 from fleet.fold.quotas import Full, Room
 
 AGENT_TOO_OLD: Final = "AGENT_TOO_OLD"
@@ -42,13 +43,46 @@ class Candidate:
     """Busy processors for each that it has; 0 where nobody measures it."""
 
 
-def choose_host(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) -> str | Full:
+def room_of(standing: Standing, driver_memory_mib: int, measured_mib: int = 0) -> Room:
+    """Return what another host has for drivers: as it measured last, else as it registered.
+
+    driver_memory_mib: heap in MiB of a driver whose dagger does not say. measured_mib: 0 where unknown.
+    """
+    registered = standing.registered
+    if registered is None:
+        return Room(driver_memory_mib=driver_memory_mib)
+    return Room(
+        drivers=registered.max_drivers or None,
+        memory_mib=measured_mib or registered.memory_mib or None,
+        driver_memory_mib=driver_memory_mib,
+    )
+
+
+def describe_candidate(host: str, standing: Standing, room: Room, busy_cores: float = 0.0) -> Candidate:
+    """Describe a host with so much room as it registered it. busy_cores: 0 where nobody measures it."""
+    registered = standing.registered
+    if registered is None:
+        return Candidate(host=host, room=room)
+    return Candidate(
+        host=host,
+        room=room,
+        labels=registered.labels,
+        lacks=frozenset(registered.lacks),
+        load=busy_cores / registered.cores if registered.cores else 0.0,
+    )
+
+
+def choose_host(
+    fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate], *, beside: bool = False
+) -> str | Full:
     """Return the host of the dagger's next launch, or why there is none.
 
-    candidates: hosts that can launch it, at least one, the leader's own first. What a host without others
-    lacks is no reason: the launch says it in its own words.
+    candidates: hosts that can launch it, at least one, the leader's own first. beside: whether there are
+    hosts that were left out. What a host without others lacks is no reason: the launch says it in its own
+    words.
     """
-    unfit = {one.host: why for one in candidates if (why := explain_unfit(fleet, dagger, one, candidates))}
+    known: Sequence[Candidate] = () if beside else candidates
+    unfit = {one.host: why for one in candidates if (why := explain_unfit(fleet, dagger, one, known))}
     able = [one for one in candidates if one.host not in unfit]
     if not able:
         hosts = "; ".join(f"{host} has no {why}" for host, why in unfit.items())

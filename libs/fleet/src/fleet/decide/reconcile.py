@@ -242,6 +242,8 @@ def build_exited(dagger: Dagger, left: events_pb2.Exited, observation: Observati
     """
     exited = events_pb2.Exited()
     exited.CopyFrom(left)
+    if observation.heartbeat is not None and observation.heartbeat.HasField("last_commit"):
+        exited.last_commit.CopyFrom(observation.heartbeat.last_commit)
     if dagger.phase == STOPPING:
         if exited.code <= 0:  # drained or killed, as asked; any other end of a drain keeps its reason
             exited.ClearField("error")
@@ -316,7 +318,7 @@ def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Pol
         return None if is_reported else events_pb2.Degraded(reasons=reasons)
     progressing = observation.heartbeat is not None and observation.heartbeat.state == Heartbeat.STATE_RUNNING
     if dagger.phase == STARTING:
-        return events_pb2.Running() if progressing else None
+        return _build_running(observation) if progressing else None
     if dagger.phase == UNREACHABLE:
         if remote and observation.heartbeat is None:
             return None
@@ -327,6 +329,13 @@ def _health(dagger: Dagger, now: datetime, observation: Observation, policy: Pol
     if dagger.phase == RUNNING and dagger.attempt and _settled(dagger, now, policy):
         return events_pb2.Settled()
     return None
+
+
+def _build_running(observation: Observation) -> events_pb2.Running:
+    running = events_pb2.Running()
+    if observation.heartbeat is not None and observation.heartbeat.HasField("last_commit"):
+        running.last_commit.CopyFrom(observation.heartbeat.last_commit)
+    return running
 
 
 def _evidence(dagger: Dagger, now: datetime, observation: Observation) -> Evidence:

@@ -50,7 +50,8 @@ def describe_attempt(fact: events_pb2.RelaunchScheduled) -> str:
 
 def describe_stop(fact: events_pb2.StopIssued) -> str:
     """Describe the mode of a stop."""
-    return "killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop"
+    why = ": its host is drained" if fact.move else ""
+    return ("killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop") + why
 
 
 def describe_outcomes(fact: events_pb2.ReplayFinished) -> str:

@@ -18,8 +18,8 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, extend_history
-from fleet.fold import ownership, quotas, removal, tenancy
-from fleet.fold.answers import Answer, Refusal, digest, refuse_reused_id
+from fleet.fold import cordons, ownership, quotas, removal, tenancy
+from fleet.fold.answers import Answer, Refusal, digest, missing, refuse_reused_id
 from fleet.fold.catalogue import (
     REGISTRATIONS,
     REMOVALS,
@@ -264,6 +264,9 @@ class Fleet:
         after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
         if isinstance(after, IgnoredFact):
             return ApplyResult(name, changed=False, refused=after.why)
+        if isinstance(fact, events_pb2.StopIssued) and fact.move:
+            cordons.begin_move(self.standings, self.host_of(dagger), fact, record.time)
+        cordons.advance_moves(self.standings, fact, time=record.time)
         self._put(after)
         return ApplyResult(name, changed=True)
 
@@ -340,6 +343,15 @@ class Fleet:
             if refusal is None:
                 record_loss(self.standings, event, sequence=record.sequence, time=record.time)
             return refusal or 1
+
+        return self._answer_request(record, event, event.host, apply)
+
+    def _host_cordon(self, record: Record, event: cordons.Change) -> ApplyResult:
+        def apply() -> int | Refusal:
+            if not self.knows_host(event.host):
+                return missing("host", event.host)
+            cordons.record_change(self.standings, event, sequence=record.sequence, time=record.time)
+            return 1
 
         return self._answer_request(record, event, event.host, apply)
 
@@ -432,6 +444,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], ApplyResu
     events_pb2.HostServing: Fleet._host,  # noqa: SLF001
     events_pb2.HostRegistered: Fleet._host_registered,  # noqa: SLF001
     events_pb2.HostGone: Fleet._host_gone,  # noqa: SLF001
+    **dict.fromkeys(cordons.CHANGES, Fleet._host_cordon),  # noqa: SLF001
 }
 _OF_NO_DAGGER: Final = frozenset(
     kind.DESCRIPTOR.full_name for kind in _HANDLERS.keys() - DECISIONS.keys() - FACTS.keys()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from daggers.v1 import events_pb2
+from daggers.v1 import events_pb2, gateway_pb2
 
 from fleet.fold.answers import Code, Refusal, about, missing
 
@@ -71,6 +71,15 @@ class Standing:
     """Time of the record of `registered`."""
     loss: Loss | None = None
     """Newest loss, also of a host that has returned."""
+    cordon: gateway_pb2.HostCordon | None = None
+    """That nothing new is placed there, and what a drain has moved (fleet.fold.cordons); None while it takes
+    launches. Its messages must not be changed.
+    """
+
+    @property
+    def is_draining(self) -> bool:
+        """True while the daggers of the host move to other hosts."""
+        return self.cordon is not None and self.cordon.drains
 
     @property
     def has_agent(self) -> bool:
@@ -118,7 +127,7 @@ def record_registration(
         if _has_rebooted(before, event)
         else before.loss
     )
-    standings[event.host] = Standing(epoch=sequence, registered=event, register_time=time, loss=loss)
+    standings[event.host] = replace(before, epoch=sequence, registered=event, register_time=time, loss=loss)
 
 
 def _has_rebooted(before: Standing, event: events_pb2.HostRegistered) -> bool:

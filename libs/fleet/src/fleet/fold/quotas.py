@@ -235,6 +235,20 @@ def room_left(running: Sequence[Dagger], room: Room) -> int | None:
     return max(0, min(bounds)) if bounds else None
 
 
+def count_alike(running: Sequence[Dagger], room: Room) -> int | None:
+    """Return how many more daggers like those that run fit beside them, of the usual size where none runs;
+    None: nobody counts.
+    """
+    bounds, drivers = [], _drivers(running)
+    if room.drivers is not None:
+        bounds.append(room.drivers - drivers)
+    if room.memory_mib is not None:
+        used = _memory(running, room)
+        each = used / drivers if drivers else need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
+        bounds.append(int((room.memory_mib - used) // each))
+    return max(0, min(bounds)) if bounds else None
+
+
 def _drivers(daggers: Iterable[Dagger]) -> int:
     return sum(len(dagger.running) for dagger in daggers)
 

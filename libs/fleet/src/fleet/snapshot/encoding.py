@@ -247,6 +247,8 @@ def _add_standing(state: state_pb2.HostState, standing: Standing) -> None:
         state.gone.CopyFrom(standing.loss.event)
         state.gone_sequence = standing.loss.sequence
         state.gone_time.FromDatetime(standing.loss.time)
+    if standing.cordon is not None:
+        state.cordon.CopyFrom(standing.cordon)
 
 
 def _read_hosts(fleet: Fleet, data: bytes) -> None:
@@ -255,7 +257,7 @@ def _read_hosts(fleet: Fleet, data: bytes) -> None:
             fleet.hosts[host.host] = tuple(
                 Endpoint(one.address, one.tls, one.scheduler_id, one.cutover) for one in host.endpoints
             )
-        if host.HasField("registered") or host.HasField("gone"):
+        if host.HasField("registered") or host.HasField("gone") or host.HasField("cordon"):
             fleet.standings[host.host] = Standing(
                 epoch=host.epoch,
                 registered=host.registered if host.HasField("registered") else None,
@@ -263,6 +265,7 @@ def _read_hosts(fleet: Fleet, data: bytes) -> None:
                 if host.HasField("registered")
                 else None,
                 loss=_loss(host) if host.HasField("gone") else None,
+                cordon=host.cordon if host.HasField("cordon") else None,
             )
 
 

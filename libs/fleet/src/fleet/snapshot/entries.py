@@ -18,7 +18,7 @@ from daggers.v1 import events_pb2, state_pb2
 from google.protobuf.message import DecodeError, Message
 
 from eventlog import LogPosition, Record
-from fleet.fold import tenancy
+from fleet.fold import cordons, tenancy
 from fleet.fold.catalogue import REGISTRATIONS, REMOVALS, Entry
 from fleet.fold.fleet import ApplyResult, Fleet, is_of_dagger
 from fleet.fold.horizon import STANDARD, Horizon
@@ -72,6 +72,7 @@ class ChangeSet:
         self.removed |= kind in _OF_CATALOGUE
         if isinstance(record.message, events_pb2.DaggerRequested):
             self.destinations.update(record.message.destinations)
+        self.hosts |= kind in cordons.MOVES
         part = _PARTS.get(kind, "daggers")
         if part in _BY_NAME:
             getattr(self, part).add(applied.subject)
@@ -104,6 +105,7 @@ _PARTS: Final[Mapping[type[Any], str]] = {
     events_pb2.HostServing: "hosts",
     events_pb2.HostRegistered: "hosts",
     events_pb2.HostGone: "hosts",
+    **dict.fromkeys(cordons.CHANGES, "hosts"),
 }
 """Part that each event changes; any other event changes a dagger."""
 

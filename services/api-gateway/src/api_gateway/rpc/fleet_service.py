@@ -1,10 +1,11 @@
-"""FleetService: lists the hosts of drivers, and records a person's confirmation that one is gone."""
+"""FleetService: lists the hosts of drivers, cordons and drains them, and records that one is gone."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypedDict
 
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
@@ -19,18 +20,33 @@ from api_gateway.validate.dagger_requests import refuse
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
 from chassis.logging import note
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
+from daggerspec.priority import is_critical
 from daggerspec.protobuf import timestamp
 from daggerspec.violation import Violation
-from fleet import Fleet
+from fleet import Answer, Fleet
+from fleet.decide.drain import list_stays, takes_new
+from fleet.decide.placement import Candidate, describe_candidate, room_of
+from fleet.fold import quotas
 from fleet.fold.answers import about
+from fleet.fold.cordons import Change
 from fleet.fold.hosts import host_subject
 from fleet.health.degradation import SHOWN
 
 pb = gateway_pb2
+LAUNCHES_WITHIN: Final = timedelta(seconds=20)
+"""Time without a beat after which a host is not counted on for launches, as the leading scheduler does."""
+
+
+class _Shown(TypedDict):
+    """What answers about one host have in common."""
+
+    host: pb.Host
+    daggers: list[pb.HostedDagger]
 
 
 class FleetService(gateway_pb2_grpc.FleetServiceServicer):
-    """Lists hosts, and appends HostGone when an administrator confirms that one is gone."""
+    """Lists hosts, and appends what an administrator asks of one, or confirms."""
 
     def __init__(
         self,
@@ -64,7 +80,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         fleet = await self._reader.state(context, request.min_sequence)
         if not fleet.knows_host(request.name):
             raise no_host(request.name, fleet)
-        daggers = _list_daggers(fleet, request.name)
+        daggers = self._list_daggers(fleet, request.name)
         host = self._build_host(fleet, request.name, len(daggers))
         return pb.GetHostResponse(host=host, daggers=daggers, sequence=fleet.sequence)
 
@@ -79,7 +95,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             epoch=request.epoch if request.HasField("epoch") else fleet.standing(name).epoch,
             cause=events_pb2.HOST_GONE_CAUSE_PERSON,
         )
-        daggers = _list_daggers(fleet, name)
+        daggers = self._list_daggers(fleet, name)
         answer = self._writer.find_answer(request.request_id, (event,))
         if answer is None:
             refuse(
@@ -103,6 +119,58 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         sequence = answer.sequence if answer else 0
         return pb.ConfirmHostGoneResponse(host=host, daggers=daggers, sequence=sequence)
 
+    async def CordonHost(  # noqa: N802 - gRPC's name
+        self, request: pb.CordonHostRequest, context: Context
+    ) -> pb.CordonHostResponse:
+        """Append HostCordoned. Raises: ApiError."""
+        sequence = await self._change(events_pb2.HostCordoned, request)
+        return pb.CordonHostResponse(**self._show(request.name), sequence=sequence)
+
+    async def DrainHost(  # noqa: N802 - gRPC's name
+        self, request: pb.DrainHostRequest, context: Context
+    ) -> pb.DrainHostResponse:
+        """Append HostDrainRequested. Raises: ApiError."""
+        sequence = await self._change(events_pb2.HostDrainRequested, request)
+        return pb.DrainHostResponse(**self._show(request.name), sequence=sequence)
+
+    async def UncordonHost(  # noqa: N802 - gRPC's name
+        self, request: pb.UncordonHostRequest, context: Context
+    ) -> pb.UncordonHostResponse:
+        """Append HostUncordoned. Raises: ApiError."""
+        sequence = await self._change(events_pb2.HostUncordoned, request)
+        return pb.UncordonHostResponse(**self._show(request.name), sequence=sequence)
+
+    async def _change(
+        self,
+        kind: type[Change],
+        request: pb.CordonHostRequest | pb.DrainHostRequest | pb.UncordonHostRequest,
+    ) -> int:
+        """Append what is asked of a host, and return its sequence; 0 where it is only checked.
+
+        Raises: ApiError.
+        """
+        event = kind(meta=events_pb2.RequestMeta(actor=actor(), message=request.message), host=request.name)
+        answer: Answer | None = self._writer.find_answer(request.request_id, (event,))
+        if answer is None:
+            refuse(
+                [
+                    *_validate_name(request.name),
+                    *request_fields.message("message", request.message),
+                    *request_fields.request_id("request_id", request.request_id),
+                ]
+            )
+            if not self._fleet.knows_host(request.name):
+                raise no_host(request.name, self._fleet)
+            if not request.validate_only:
+                subject = host_subject(request.name)
+                answer = await self._writer.write(subject, event, request.request_id, path="name")
+        note(host=request.name, validate_only=request.validate_only)
+        return answer.sequence if answer else 0
+
+    def _show(self, name: str) -> _Shown:
+        daggers = self._list_daggers(self._fleet, name)
+        return {"host": self._build_host(self._fleet, name, len(daggers)), "daggers": daggers}
+
     async def _refuse_live_host(self, host: str, context: Context) -> None:
         """Check that a host is silent: no recent heartbeat, no scheduler that answers. Raises: ApiError."""
         last = self._heartbeats.host_heard(host)
@@ -110,6 +178,38 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             raise _build_alive_error(host, f"it was heard {max(silence.total_seconds(), 0):.0f} s ago")
         if await self._hosts.answers(host, context):
             raise _build_alive_error(host, "its scheduler answers")
+
+    def _list_daggers(self, fleet: Fleet, host: str) -> list[pb.HostedDagger]:
+        """List the daggers that have, or may have, a driver on a host, sorted by name."""
+        stays = {dagger.name: full.error for dagger, full in list_stays(fleet, host, self._refuges(host))}
+        keeps_state = _shares(fleet, host)
+        return [
+            pb.HostedDagger(
+                name=dagger.name,
+                team=dagger.spec.team,
+                phase=dagger.phase,
+                keeps_state=keeps_state,
+                critical=is_critical(dagger.spec),
+                stays=stays.get(dagger.name),
+            )
+            for dagger in sorted(fleet.occupied_on(host), key=lambda dagger: dagger.name)
+        ]
+
+    def _refuges(self, host: str) -> list[Candidate]:
+        """List the hosts that can go on with what runs on a host, as far as this gateway hears."""
+        fleet, now = self._fleet, self._clock()
+        if not _shares(fleet, host):
+            return []
+        return [
+            describe_candidate(other, standing, room_of(standing, DEFAULT_DRIVER_MEMORY_MIB))
+            for other, standing in sorted(fleet.standings.items())
+            if other != host
+            and standing.has_agent
+            and takes_new(fleet, other)
+            and _shares(fleet, other)
+            and (heard := self._heartbeats.host_heard(other)) is not None
+            and now - heard < LAUNCHES_WITHIN
+        ]
 
     def _build_host(self, fleet: Fleet, name: str, daggers: int) -> pb.Host:
         standing, last_heartbeat = fleet.standing(name), self._heartbeats.host_heard(name)
@@ -121,6 +221,8 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             register_time=timestamp(standing.register_time) if standing.register_time else None,
             heard_time=timestamp(last_heartbeat) if last_heartbeat else None,
             daggers=daggers,
+            cordon=standing.cordon,
+            room_left=_count_room(fleet, name),
         )
         if standing.is_gone and (loss := standing.loss) is not None:
             host.gone.CopyFrom(
@@ -135,14 +237,19 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         return host
 
 
-def _list_daggers(fleet: Fleet, host: str) -> list[pb.HostedDagger]:
-    """List the daggers that have, or may have, a driver on a host, sorted by name."""
+def _shares(fleet: Fleet, host: str) -> bool:
+    """Tell whether a host has registered that its checkpoints are where all hosts reach them."""
     registered = fleet.standing(host).registered
-    keeps_state = registered is not None and registered.shared_checkpoints
-    return [
-        pb.HostedDagger(name=dagger.name, team=dagger.spec.team, phase=dagger.phase, keeps_state=keeps_state)
-        for dagger in sorted(fleet.occupied_on(host), key=lambda dagger: dagger.name)
-    ]
+    return registered is not None and registered.shared_checkpoints
+
+
+def _count_room(fleet: Fleet, host: str) -> int | None:
+    """Count the daggers that would fit on a host beside its own, if they need what those need on average."""
+    standing = fleet.standing(host)
+    if standing.registered is None or standing.is_gone:
+        return None
+    room, running = room_of(standing, DEFAULT_DRIVER_MEMORY_MIB), fleet.occupied_on(host)
+    return quotas.count_alike(running, room)
 
 
 def _validate_name(name: str) -> Iterator[Violation]:

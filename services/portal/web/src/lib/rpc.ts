@@ -5,5 +5,6 @@ export { alerts } from "./rpc/alerts.ts";
 export { audit } from "./rpc/audit.ts";
 export { catalog, samples } from "./rpc/catalog.ts";
 export { daggers, streams } from "./rpc/daggers.ts";
+export { fleet } from "./rpc/fleet.ts";
 export { quarantine } from "./rpc/quarantine.ts";
 export { sinks } from "./rpc/sinks.ts";

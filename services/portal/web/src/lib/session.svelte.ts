@@ -18,8 +18,10 @@ export const session = $state<{
   who: WhoAmIResponse | null;
   /** What somebody may do, in a few words. */
   rights: string;
+  /** How many hosts there are, for administrators; 0 for all others, and until that is known. */
+  hosts: number;
   trouble: Problem | null;
-}>({ me: null, who: null, rights: "", trouble: null });
+}>({ me: null, who: null, rights: "", hosts: 0, trouble: null });
 
 // Kept until somebody asks for a login: a provider lets in who was let in before, so a reload would undo it.
 const OUT = "logged-out";
@@ -36,12 +38,19 @@ export async function enter(): Promise<void> {
       session.who = await calls.ask();
       session.rights = calls.rights(session.who);
       session.trouble = null;
+      if (session.who.administrator) void countHosts();
     } catch (error) {
       session.trouble = calls.problem(error);
     }
   } catch {
     session.trouble = { kind: "away", text: "The portal does not answer.", everywhere: true };
   }
+}
+
+/** Count the hosts: whoever has one sees nothing of hosts. */
+async function countHosts(): Promise<void> {
+  const { countAll } = await import("./hostcount.ts");
+  session.hosts = await countAll().catch(() => 0);
 }
 
 function ask(asked: Me["asked"]): void {
@@ -78,5 +87,6 @@ export async function leave(): Promise<void> {
 function out(): void {
   session.me = session.who = null;
   session.rights = "";
+  session.hosts = 0;
   session.trouble = { kind: "login", text: "You are logged out of these pages." };
 }

@@ -13,6 +13,7 @@ from daggerspec.master import parse
 from daggerspec.rundir import DriverIdentity
 from fleet import Fleet
 from fleet.decide.backoff import delay
+from fleet.decide.drain import takes_new
 from fleet.fold import quotas
 from fleet.fold.phases import STARTING
 from fleet.fold.quotas import Room
@@ -105,11 +106,13 @@ def next_step(
     """Decide what to do about the spare now; None: nothing.
 
     It fits beside every driver that runs on the leader's host into `room`, what others leave it, or it is not
-    there. None warms up while a dagger starts: it would take the processor from that.
+    there. None is there while the host is cordoned. None warms up while a dagger starts: it would take the
+    processor from that.
     """
     running = fleet.occupied_on(fleet.leader.host) if fleet.leader else []
     master = wanted_master(fleet)
-    wanted = bool(master) and quotas.host_full(running, need_mib(room), room) is None
+    is_open = fleet.leader is None or takes_new(fleet, fleet.leader.host)
+    wanted = is_open and bool(master) and quotas.host_full(running, need_mib(room), room) is None
     starting = any(dagger.phase == STARTING for dagger in running)
     if spare is None:
         return Start(master) if wanted and not starting and failures.over(now) else None

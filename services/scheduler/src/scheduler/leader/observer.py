@@ -9,8 +9,9 @@ from typing import Final
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet
+from fleet.decide.drain import choose_place, takes_new
 from fleet.decide.observation import Observation, Presence, ShadowObservation
-from fleet.decide.placement import NO_HOST, choose_host, explain_unfit
+from fleet.decide.placement import NO_HOST, Candidate, explain_unfit
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
@@ -146,6 +147,8 @@ class Observer:
         """
         if not self._cutover or dagger.driver is None or dagger.current or dagger.shadow is not None:
             return False
+        if not takes_new(self._fleet, dagger.driver.host):
+            return False  # the new driver is launched elsewhere
         host, room = dagger.driver.host, for_driver(self._room(), self._occupancy())
         if host != self._drivers.host:
             if not self._peers.takes(host):
@@ -165,8 +168,16 @@ class Observer:
         if (dagger.occupied and not dagger.unanswered) or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return "", None
         room = for_driver(self._room(), self._occupancy())
-        chosen = choose_host(self._fleet, dagger, self._peers.candidates(room, dagger.ran_on))
+        chosen = choose_place(self._fleet, dagger, self._peers.candidates(room, dagger.ran_on))
         if isinstance(chosen, Full):
             # What nobody answered is fenced by a launch, be there room or not; but not where it cannot run.
             return "", chosen if chosen.reason == NO_HOST or not dagger.unanswered else None
         return "" if chosen == self._drivers.host else chosen, None
+
+    def reaches_agent(self, host: str) -> bool:
+        """Tell whether what the log says of a host's drivers is carried out."""
+        return host == self._drivers.host or self._peers.hears(host)
+
+    def list_refuges(self, host: str) -> list[Candidate]:
+        """List the hosts that can go on with what runs on a host: those that reach its checkpoints."""
+        return self._peers.list_refuges(for_driver(self._room(), self._occupancy()), host)

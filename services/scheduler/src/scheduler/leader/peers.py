@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet import Fleet
-from fleet.decide.placement import Candidate
+from fleet.decide.placement import Candidate, describe_candidate, room_of
 from fleet.fold.quotas import Room
 from scheduler.leader.host_watch import HostWatch
 
@@ -43,14 +43,7 @@ class Peers:
 
         driver_memory_mib: heap in MiB of a driver whose dagger does not say.
         """
-        registered = self._fleet.standing(host).registered
-        if registered is None:
-            return Room(driver_memory_mib=driver_memory_mib)
-        return Room(
-            drivers=registered.max_drivers or None,
-            memory_mib=self._watch.memory_mib(host) or registered.memory_mib or None,
-            driver_memory_mib=driver_memory_mib,
-        )
+        return room_of(self._fleet.standing(host), driver_memory_mib, self._watch.memory_mib(host))
 
     def candidates(self, own: Room, ran_on: str) -> list[Candidate]:
         """List the hosts that can launch a dagger, this one first.
@@ -58,18 +51,33 @@ class Peers:
         own: room of this one. ran_on: where its last driver was RUNNING. Where each host has checkpoints of
         its own, one that has the dagger's is the only one.
         """
-        here = self.candidate(self._host, own)
-        others = {
-            host: self.candidate(host, self.room(host, own.driver_memory_mib))
-            for host in sorted(self._fleet.standings)
-            if host != self._host and self.hears(host)
-        }
+        here, others = self._list_hosts(own)
         if self._shared:
             return [here, *(others[host] for host in others if self.shares(host))]
         if ran_on in others:
             return [others[ran_on]]
         is_new = not ran_on or self._fleet.standing(ran_on).is_gone
         return [here, *others.values()] if is_new else [here]
+
+    def list_refuges(self, own: Room, host: str) -> list[Candidate]:
+        """List the hosts that can go on with what runs on a host: those that reach its checkpoints.
+
+        own: room of this one, which is the first.
+        """
+        here, others = self._list_hosts(own)
+        if not self._shared or not (host == self._host or self.shares(host)):
+            return []
+        return [here, *(others[other] for other in others if self.shares(other))]
+
+    def _list_hosts(self, own: Room) -> tuple[Candidate, dict[str, Candidate]]:
+        """List this host, and all others that can launch, by name."""
+        here = self.candidate(self._host, own)
+        others = {
+            host: self.candidate(host, self.room(host, own.driver_memory_mib))
+            for host in sorted(self._fleet.standings)
+            if host != self._host and self.hears(host)
+        }
+        return here, others
 
     def shares(self, host: str) -> bool:
         """Tell whether a host has registered that its checkpoints are where all hosts reach them."""
@@ -78,13 +86,4 @@ class Peers:
 
     def candidate(self, host: str, room: Room) -> Candidate:
         """Describe a host with so much room as it registered it, and by its last beat."""
-        registered = self._fleet.standing(host).registered
-        if registered is None:
-            return Candidate(host=host, room=room)
-        return Candidate(
-            host=host,
-            room=room,
-            labels=registered.labels,
-            lacks=frozenset(registered.lacks),
-            load=self._watch.busy_cores(host) / registered.cores if registered.cores else 0.0,
-        )
+        return describe_candidate(host, self._fleet.standing(host), room, self._watch.busy_cores(host))

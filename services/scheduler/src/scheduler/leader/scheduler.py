@@ -19,7 +19,6 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
-from daggerspec.priority import is_critical
 from election import Beats, Election, Holder, LeadershipLost, Office, proven_dead
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
@@ -43,6 +42,7 @@ from scheduler.drivers.spares import Spares
 from scheduler.drivers.sweep import Sweeper, read_baseline
 from scheduler.leader.agent import Agent
 from scheduler.leader.capacity import Load
+from scheduler.leader.drains import Drains
 from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.neighbours import Neighbours
@@ -51,6 +51,7 @@ from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
 from scheduler.leader.peers import Peers
 from scheduler.leader.replays import Replays
 from scheduler.leader.silent_hosts import SilentHosts
+from scheduler.leader.starts import Starts
 from scheduler.leader.survey import Survey
 from scheduler.threads import to_its_end
 
@@ -260,6 +261,8 @@ class Scheduler:
             reaches_root=reaches_root or partial(retention.is_there, self.checkpoints),
             clock=clock,
         )
+        self._drains = Drains(self._fleet, self._observer, self._write)
+        self._starts = Starts(self._fleet, clock)
         self._neighbours = Neighbours(
             self._fleet,
             host=drivers.host,
@@ -275,6 +278,11 @@ class Scheduler:
     def leads(self) -> bool:
         """True when its claim is the newest, as far as it has read."""
         return self._election.leads
+
+    @property
+    def held_starts(self) -> int:
+        """How many launches wait because their host has as many starts as cores."""
+        return self._starts.waiting if self.leads else 0
 
     @property
     def fleet(self) -> Fleet:
@@ -360,11 +368,12 @@ class Scheduler:
             next_sweep = min(next_sweep, started + self._options.sweep)
             if started >= next_tick:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
-            for name in sorted(names, key=self._order):
+            for name in self._starts.order(names):
                 await self._attend(name)
             self._watch.advance(self._fleet.standings)
             await self._agent.keep_registered()
             await self._silent_hosts.look()
+            await self._drains.look()
             await self._replays.look(self._write, self._election.ensure_leading, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
@@ -374,11 +383,6 @@ class Scheduler:
                 await to_its_end(self._drivers.clear_attempts)
             passed = self._now()
             await self._pause()
-
-    def _order(self, name: str) -> tuple[bool, str]:
-        """Return where a dagger stands among those that are looked at: critical ones first, then by name."""
-        dagger = self._fleet.daggers.get(name)
-        return dagger is None or not is_critical(dagger.spec), name
 
     async def _pause(self) -> None:
         """Wait until something happens, or for the next tick."""
@@ -441,6 +445,10 @@ class Scheduler:
                 return
             if isinstance(action, Drain | Kill | EndShadow):
                 self._end(dagger, action)
+                return
+            if isinstance(action, Launch) and not self._starts.admits(
+                dagger, action.host or self._drivers.host
+            ):
                 return
             with unit_of_work(
                 "scheduler.act", dagger=name, generation=dagger.generation, action=type(action).__name__

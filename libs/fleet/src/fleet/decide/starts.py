@@ -1,0 +1,64 @@
+"""Decide which launch begins next on a host: as many starts at once as it has cores, critical daggers first. Pure.
+
+A start takes a core for about as long as it lasts. Thirty at once on two cores take longer than thirty one after
+another, and run into every timeout there is. A start is over when its dagger runs, ends, or is DEGRADED; one that
+takes longer than `LONGEST_START` waits for something else than a core, and no other waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Final
+from zlib import crc32
+
+from daggers.v1 import gateway_pb2
+
+from daggerspec.priority import is_critical
+from fleet.fold.dagger import Dagger
+from fleet.fold.fleet import Fleet
+from fleet.fold.phases import STARTING, STOPPING
+
+LONGEST_START: Final = timedelta(seconds=90)
+"""Time for which a start takes a core of its host at most."""
+PATIENCE: Final = timedelta(minutes=10)
+"""Time after which a dagger that waits for its start goes before all that wait for less long."""
+
+Order = tuple[int, datetime, int, str]
+"""Place of a dagger in the queue of a host; the smallest is next."""
+
+
+def count_starts(fleet: Fleet, now: datetime) -> Counter[str]:
+    """Count the starts that take a core now, by host."""
+    occupied = (fleet.daggers[name] for name in fleet.occupied)
+    return Counter(
+        fleet.host_of(dagger)
+        for dagger in occupied
+        if dagger.phase == STARTING and now - dagger.phase_time < LONGEST_START
+    )
+
+
+def count_free(fleet: Fleet, host: str, starts: Counter[str]) -> int | None:
+    """Return how many starts may begin on a host now; None: it has not registered how many cores it has."""
+    registered = fleet.standing(host).registered
+    if registered is None or not registered.cores:
+        return None
+    return max(0, registered.cores - starts[host])
+
+
+def wants_launch(dagger: Dagger) -> bool:
+    """Tell whether a dagger is to run and has no driver."""
+    return dagger.desired == gateway_pb2.DESIRED_RUNNING and not dagger.occupied
+
+
+def place_in_queue(dagger: Dagger, now: datetime) -> Order:
+    """Return where a dagger stands among those that wait for a start.
+
+    First those that are critical, that ran until they were stopped to be started anew, or that have waited
+    for long, by their age. Then all others by the hash of their names: each start falls on any instant of
+    the expected total, so that daggers of one team, or of one topic, do not all start together.
+    """
+    since = dagger.not_before or dagger.phase_time
+    if is_critical(dagger.spec) or dagger.phase == STOPPING or now - since >= PATIENCE:
+        return 0, since, 0, dagger.name
+    return 1, datetime.min.replace(tzinfo=now.tzinfo), crc32(dagger.name.encode()), dagger.name

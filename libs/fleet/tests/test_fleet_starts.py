@@ -1,0 +1,77 @@
+"""How many starts a host has at once, and who is next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+
+from eventlog.testing import START
+from fleet import Dagger, Fleet
+from fleet.decide import starts
+from fleet.decide.starts import LONGEST_START, PATIENCE, count_free, count_starts, place_in_queue
+from fleet.fold.dagger import created
+from fleet.fold.hosts import Standing
+from fleet.fold.phases import PENDING, RUNNING, STARTING, STOPPING
+
+CRITICAL = spec_pb2.DaggerSpec(cluster="c", priority=spec_pb2.PRIORITY_CRITICAL)
+
+
+def dagger(name: str, **more: object) -> Dagger:
+    spec = spec_pb2.DaggerSpec(cluster="c")
+    return created(events_pb2.DaggerRequested(name=name, spec=spec), 1, START).but(**more)
+
+
+def fleet(*daggers: Dagger, cores: int = 2) -> Fleet:
+    known = Fleet()
+    known.standings["h"] = Standing(registered=events_pb2.HostRegistered(host="h", cores=cores))
+    for one in daggers:
+        known.daggers[one.name] = one
+        if one.occupied:
+            known.occupied.add(one.name)
+    return known
+
+
+def test_a_host_has_as_many_starts_as_cores_and_one_that_lasts_takes_none() -> None:
+    started = [dagger(name, phase=STARTING, host="h", generation=1) for name in "ab"]
+    running = dagger("c", phase=RUNNING, host="h", generation=1, driver=events_pb2.DriverHandle(host="h"))
+    known = fleet(*started, running)
+    soon, late = START + timedelta(seconds=1), START + LONGEST_START
+
+    assert count_free(known, "h", count_starts(known, soon)) == 0
+    assert count_free(known, "h", count_starts(known, late)) == 2
+    assert count_free(fleet(*started, cores=3), "h", count_starts(known, soon)) == 1
+    assert count_free(fleet(cores=0), "h", count_starts(known, soon)) is None
+
+
+def test_critical_and_stopped_ones_go_first_then_all_by_the_hash_of_their_names() -> None:
+    names = [f"d{number}" for number in range(20)]
+    waiting = [dagger(name, phase=PENDING) for name in names]
+    waiting += [
+        dagger("critical", spec=CRITICAL),
+        dagger("moved", phase=STOPPING, phase_time=START + timedelta(seconds=1)),
+    ]
+    now = START + timedelta(seconds=5)
+    queue = [one.name for one in sorted(waiting, key=lambda one: place_in_queue(one, now))]
+
+    assert queue[:2] == ["critical", "moved"]
+    assert sorted(queue[2:]) == sorted(names)
+    assert queue[2:] != sorted(names)
+
+
+def test_who_has_waited_for_long_goes_before_who_came_later() -> None:
+    now = START + PATIENCE
+    old = dagger("old")
+    young = dagger("critical", spec=CRITICAL, phase_time=now)
+    retried = dagger("retried", not_before=now)
+    queue = sorted((retried, young, old), key=lambda one: place_in_queue(one, now))
+
+    assert [one.name for one in queue] == ["old", "critical", "retried"]
+
+
+def test_who_wants_a_launch() -> None:
+    stopped = dagger("s", desired=gateway_pb2.DESIRED_STOPPED)
+
+    assert starts.wants_launch(dagger("d"))
+    assert not starts.wants_launch(stopped)
+    assert not starts.wants_launch(dagger("r", phase=STARTING))

@@ -1,0 +1,78 @@
+"""Holds launches back while their host has as many starts as cores: does what `fleet.decide.starts` decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fleet import Dagger, Fleet
+from fleet.decide.starts import Order, count_free, count_starts, place_in_queue, wants_launch
+
+_CHOOSE_AGAIN: Final = timedelta(seconds=30)
+"""Time after which the host of a launch that waits is chosen anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Launch that waits for a host that has enough to start."""
+
+    host: str
+    sequence: int
+    """Newest record of the dagger when the host was chosen."""
+    since: datetime
+
+
+class Starts:
+    """The queues of all hosts, for the scheduler that leads."""
+
+    def __init__(self, fleet: Fleet, clock: Callable[[], datetime]) -> None:
+        """clock: this instant, UTC."""
+        self._fleet, self._now = fleet, clock
+        self._waiting: dict[str, _Wait] = {}
+        self._counted: tuple[int, Counter[str]] = -1, Counter()
+
+    @property
+    def waiting(self) -> int:
+        """How many launches wait for a start."""
+        return len(self._waiting)
+
+    def order(self, names: Collection[str]) -> list[str]:
+        """Return which daggers to look at, in their order: those named, but of those that wait only the ones
+        whose turn may have come.
+        """
+        now, self._counted = self._now(), (-1, Counter())
+        self._waiting = {name: wait for name, wait in self._waiting.items() if self._is_kept(name)}
+        due = {*names, *self._waiting} - {
+            name for name, wait in self._waiting.items() if not self._is_due(name, wait, now)
+        }
+        return sorted(due, key=lambda name: self._rank(name, now))
+
+    def admits(self, dagger: Dagger, host: str) -> bool:
+        """Tell whether a launch of a dagger may begin on a host now; else it waits."""
+        if dagger.unanswered or self._has_free(host):
+            self._waiting.pop(dagger.name, None)
+            return True
+        self._waiting[dagger.name] = _Wait(host, dagger.sequence, self._now())
+        return False
+
+    def _is_kept(self, name: str) -> bool:
+        dagger = self._fleet.daggers.get(name)
+        return dagger is not None and wants_launch(dagger)
+
+    def _is_due(self, name: str, wait: _Wait, now: datetime) -> bool:
+        has_changed = self._fleet.daggers[name].sequence != wait.sequence
+        return has_changed or self._has_free(wait.host) or not wait.since <= now < wait.since + _CHOOSE_AGAIN
+
+    def _has_free(self, host: str) -> bool:
+        if self._counted[0] != self._fleet.sequence:
+            self._counted = self._fleet.sequence, count_starts(self._fleet, self._now())
+        return count_free(self._fleet, host, self._counted[1]) != 0
+
+    def _rank(self, name: str, now: datetime) -> tuple[int, Order | str]:
+        dagger = self._fleet.daggers.get(name)
+        if dagger is None or not wants_launch(dagger):
+            return 0, name
+        return 1, place_in_queue(dagger, now)
