@@ -136,11 +136,11 @@ def test_a_move_has_the_last_batch_there_and_the_first_one_elsewhere() -> None:
 
 def test_moves_are_part_of_a_snapshot_of_what_changed() -> None:
     story = drained("d")
-    whole = dict(entries.changed(story.fleet, entries.ChangeSet()).entries)
+    whole = dict(entries.encode_changes(story.fleet, entries.ChangeSet()).entries)
     story.changes = entries.ChangeSet(everything=False, since=story.fleet.sequence)
     story.stop("d")
-    whole |= entries.changed(story.fleet, story.changes).entries
-    restored = entries.restored(story.fleet.position, whole)
+    whole |= entries.encode_changes(story.fleet, story.changes).entries
+    restored = entries.restore_fleet(story.fleet.position, whole)
 
     assert restored.standing("b").cordon == story.fleet.standing("b").cordon
     assert [move.dagger for move in restored.standing("b").cordon.moves] == ["d"]

@@ -10,7 +10,7 @@ from eventlog.testing import START
 from fleet import Dagger, Fleet
 from fleet.decide import starts
 from fleet.decide.starts import LONGEST_START, PATIENCE, count_free, count_starts, place_in_queue
-from fleet.fold.dagger import created
+from fleet.fold.dagger import create_dagger
 from fleet.fold.hosts import Standing
 from fleet.fold.phases import PENDING, RUNNING, STARTING, STOPPING
 
@@ -19,7 +19,7 @@ CRITICAL = spec_pb2.DaggerSpec(cluster="c", priority=spec_pb2.PRIORITY_CRITICAL)
 
 def dagger(name: str, **more: object) -> Dagger:
     spec = spec_pb2.DaggerSpec(cluster="c")
-    return created(events_pb2.DaggerRequested(name=name, spec=spec), 1, START).but(**more)
+    return create_dagger(events_pb2.DaggerRequested(name=name, spec=spec), 1, START).but(**more)
 
 
 def fleet(*daggers: Dagger, cores: int = 2) -> Fleet:
