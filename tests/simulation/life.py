@@ -175,7 +175,7 @@ class Life:
         return f"{dagger.name} is {phase} with {len(drivers)} drivers and {desired} was asked"
 
     def _crowded(self) -> list[str]:
-        """What is still on a host that is drained, though another one has room; and what is cordoned still."""
+        """List what is still on a drained host, though another has room; and what is cordoned still."""
         fleet, retired = self.world.control_witness.fleet, self.people.retired
         left = [dagger.name for dagger in fleet.occupied_on(retired.name)] if retired is not None else []
         found = [f"{name} is still on the drained {retired.name}" for name in left if retired is not None]

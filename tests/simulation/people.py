@@ -152,7 +152,7 @@ class People:
             self.request(("host", host), kind(meta=META, host=host), host_subject(host))
 
     def place(self) -> None:
-        """Let hosts take launches again where faults are over; drain one for good, where another can take all."""
+        """Let hosts take launches again after the faults; drain one for good, where another can take all."""
         fleet = self._world.control_witness.fleet
         retired = self.retired
         for host in self._crew.hosts:

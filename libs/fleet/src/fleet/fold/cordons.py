@@ -57,9 +57,7 @@ def advance_moves(standings: Standings, fact: Any, *, time: datetime) -> None:
         cordon = standing.cordon
         if cordon is None or not any(_is_open(move, fact) for move in cordon.moves):
             continue
-        moves = [
-            change(move, fact, time) if _is_open(move, fact) else move for move in cordon.moves
-        ]
+        moves = [change(move, fact, time) if _is_open(move, fact) else move for move in cordon.moves]
         _replace(standings, host, cordon, moves)
 
 
@@ -91,25 +89,19 @@ def _replace(
     standings[host] = replace(standings[host], cordon=changed)
 
 
-def _leave(
-    move: gateway_pb2.HostMove, fact: events_pb2.Exited, time: datetime
-) -> gateway_pb2.HostMove:
+def _leave(move: gateway_pb2.HostMove, fact: events_pb2.Exited, time: datetime) -> gateway_pb2.HostMove:
     """Note the last batch of the driver that was stopped."""
     if fact.meta.generation != move.generation:
         return move
     return _changed(move, last_commit=fact.last_commit if fact.HasField("last_commit") else timestamp(time))
 
 
-def _head(
-    move: gateway_pb2.HostMove, fact: events_pb2.LaunchIntended, _: datetime
-) -> gateway_pb2.HostMove:
+def _head(move: gateway_pb2.HostMove, fact: events_pb2.LaunchIntended, _: datetime) -> gateway_pb2.HostMove:
     """Note the host that it is launched on."""
     return _changed(move, to_host=fact.host)
 
 
-def _arrive(
-    move: gateway_pb2.HostMove, fact: events_pb2.Running, time: datetime
-) -> gateway_pb2.HostMove:
+def _arrive(move: gateway_pb2.HostMove, fact: events_pb2.Running, time: datetime) -> gateway_pb2.HostMove:
     """Note the first batch of a later driver."""
     if fact.meta.generation == move.generation:
         return move

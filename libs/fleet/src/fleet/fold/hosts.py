@@ -116,9 +116,7 @@ def record_registration(
         if _has_rebooted(before, event)
         else before.loss
     )
-    standings[event.host] = replace(
-        before, epoch=sequence, registered=event, register_time=time, loss=loss
-    )
+    standings[event.host] = replace(before, epoch=sequence, registered=event, register_time=time, loss=loss)
 
 
 def _has_rebooted(before: Standing, event: events_pb2.HostRegistered) -> bool:

@@ -149,9 +149,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
 
         Raises: ApiError.
         """
-        event = kind(
-            meta=events_pb2.RequestMeta(actor=actor(), message=request.message), host=request.name
-        )
+        event = kind(meta=events_pb2.RequestMeta(actor=actor(), message=request.message), host=request.name)
         answer: Answer | None = self._writer.find_answer(request.request_id, (event,))
         if answer is None:
             refuse(

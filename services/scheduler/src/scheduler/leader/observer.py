@@ -9,8 +9,8 @@ from typing import Final
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet
-from fleet.decide.observation import Observation, Presence, ShadowObservation
 from fleet.decide.drain import choose_place, takes_new
+from fleet.decide.observation import Observation, Presence, ShadowObservation
 from fleet.decide.placement import Candidate, room_of
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room

@@ -1,4 +1,4 @@
-"""Holds launches back while their host has as many starts as cores: does what `fleet.decide.starts` decides."""
+"""Holds launches back while their host has as many starts as cores, as `fleet.decide.starts` decides."""
 
 from __future__ import annotations
 
