@@ -46,7 +46,7 @@ class Host:
     memory_mib: int = 24_000
     """Memory for drivers: the more, the more launches it gets."""
     cores: int = 2
-    """So many starts at once it has."""
+    """Number of starts that it has at once."""
     boots: int = 1
     """Number of boots."""
     agent: int = AGENT

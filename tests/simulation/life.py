@@ -147,7 +147,7 @@ class Life:
         if len(spares) > 1:
             found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
-        found += self._crowded()
+        found += self._list_misplaced()
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._unfinished(dagger))]
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._skipped(dagger))]
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
@@ -174,7 +174,7 @@ class Life:
         phase, desired = gateway_pb2.Phase.Name(dagger.phase), gateway_pb2.Desired.Name(dagger.desired)
         return f"{dagger.name} is {phase} with {len(drivers)} drivers and {desired} was asked"
 
-    def _crowded(self) -> list[str]:
+    def _list_misplaced(self) -> list[str]:
         """List what is still on a drained host, though another has room; and what is cordoned still."""
         fleet, retired = self.world.control_witness.fleet, self.people.retired
         left = [dagger.name for dagger in fleet.occupied_on(retired.name)] if retired is not None else []

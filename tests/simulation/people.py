@@ -44,7 +44,7 @@ class People:
         self._crew, self._world, self._random = crew, crew.world, crew.random
         self._founded = False
         self._done: set[Hashable] = set()
-        """What was asked for in the end."""
+        """Requests that were begun in the end."""
         self._retired = self._random.random() < 0.3
         """Whether an administrator drains one of two hosts in the end."""
         self._whole_hosts = self._random.random() < 0.5

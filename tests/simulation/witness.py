@@ -97,9 +97,9 @@ class ControlWitness:
         if isinstance(message, events_pb2.HostGone):
             self._check_loss(record, message)
         if isinstance(message, _CORDONS):
-            self._cordoned(record, message)
+            self._note_cordon(record, message)
 
-    def _cordoned(self, record: Record, message: Any) -> None:
+    def _note_cordon(self, record: Record, message: Any) -> None:
         """Take in what is asked of a host."""
         is_drained = isinstance(message, events_pb2.HostDrainRequested)
         if self._cordons.pop(message.host, (record.time, False))[1] and not is_drained:

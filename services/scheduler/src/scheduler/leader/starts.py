@@ -36,7 +36,7 @@ class Starts:
 
     @property
     def waiting(self) -> int:
-        """How many launches wait for a start."""
+        """Number of launches that wait for a start."""
         return len(self._waiting)
 
     def order(self, names: Collection[str]) -> list[str]:
