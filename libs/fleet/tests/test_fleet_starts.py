@@ -1,4 +1,4 @@
-"""How many starts a host has at once, and who is next."""
+"""Limits of the starts of a host, and their order."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _build_document(answer: Any) -> dict[str, Any]:
 
 @command(hosts, "cordon", example='daggers host cordon machine-2 --message "new kernel tonight"')
 def cordon(session: Session, name: Name, message: Message = "") -> None:
-    """Place nothing new on a host; what runs there goes on. For administrators.
+    """Stop placing daggers on a host; what runs there goes on. For administrators.
 
     A dagger whose driver ends there is launched on another host, and there again only when no other has room.
     Stops a drain that goes on. Ends with `daggers host uncordon`, not with a boot.
@@ -138,10 +138,10 @@ def drain(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing more can move.")] = False,
     timeout: Timeout = WAIT_S,
 ) -> None:
-    """Cordon a host, and move its daggers to other hosts: one after another, critical ones last.
+    """Move the daggers of a host to other hosts: one after another, critical ones last.
 
-    For administrators. Each finishes its batch, and goes on elsewhere from its checkpoint. Says by name what
-    cannot move, and why. `daggers host show` says how long each was silent; `uncordon` stops it. With --wait
+    For administrators. Nothing new is placed there. Each finishes its batch, and goes on elsewhere from its
+    checkpoint. Says by name what cannot move, and why. `daggers host show` says how long each was silent; `uncordon` stops it. With --wait
     ends when nothing more can move: exits with 0 when the host is empty, else 1.
     """
     request = gateway_pb2.DrainHostRequest(name=name, message=message, validate_only=True)
