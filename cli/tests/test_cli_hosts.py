@@ -77,7 +77,7 @@ def test_a_host_is_cordoned_drained_and_uncordoned(there: Any) -> None:
     listed = there("host", "list")[1].splitlines()[1]
     tried = there("host", "drain", "afar", "--dry-run")
     drained = there("host", "drain", "afar", "--yes", "-o", "json")
-    shown = there("host", "show", "afar")[1]
+    drain_text = there("host", "show", "afar")[1]
     waited = there("host", "drain", "afar", "--yes", "--wait", "--timeout", "30")
     ended = there("host", "uncordon", "afar", "-o", "json")
     events = there("events")[1]
@@ -88,7 +88,7 @@ def test_a_host_is_cordoned_drained_and_uncordoned(there: Any) -> None:
     assert "orders stays: no other host is heard" in tried[2]
     assert json.loads(drained[1])["cordon"]["drains"] is True
     assert json.loads(drained[1])["on_it"][0]["stays"]["reason"] == "NO_OTHER_HOST"
-    assert "drained since" in shown
+    assert "drained since" in drain_text
     assert (waited[0], "host afar is not empty: orders" in waited[2]) == (1, True)
     assert json.loads(ended[1])["cordon"] is None
     for words in ("host afar cordoned by", "drain of host afar requested by", "host afar uncordoned by"):
@@ -97,15 +97,15 @@ def test_a_host_is_cordoned_drained_and_uncordoned(there: Any) -> None:
 
 def test_a_move_is_told_by_how_far_it_is() -> None:
     move = gateway_pb2.HostMove(dagger="d", generation=7)
-    said = [describe_move(move)]
+    sentences = [describe_move(move)]
     move.last_commit.FromSeconds(100)
-    said.append(describe_move(move))
+    sentences.append(describe_move(move))
     move.to_host = "b"
-    said.append(describe_move(move))
+    sentences.append(describe_move(move))
     move.first_commit.FromSeconds(112)
-    said.append(describe_move(move))
+    sentences.append(describe_move(move))
 
-    assert said == [
+    assert sentences == [
         "d finishes its batch",
         "d has stopped",
         "d starts on b",

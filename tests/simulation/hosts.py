@@ -48,7 +48,7 @@ class Host:
     zone: str = ""
     """Label `zone` that its schedulers register."""
     cores: int = 2
-    """So many starts at once it has."""
+    """Number of starts that it has at once."""
     boots: int = 1
     """Number of boots."""
     agent: int = AGENT

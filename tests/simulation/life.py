@@ -149,7 +149,7 @@ class Life:
         if len(spares) > 1:
             found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
-        found += self._crowded()
+        found += self._list_misplaced()
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._unfinished(dagger))]
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._skipped(dagger))]
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
@@ -191,8 +191,8 @@ class Life:
         dagger = self.world.control_witness.fleet.daggers.get(name)
         return dagger is not None and self._has_no_host(dagger)
 
-    def _crowded(self) -> list[str]:
-        """What is still on a host that is drained, though another one has room; and what is cordoned still."""
+    def _list_misplaced(self) -> list[str]:
+        """List what is still on a drained host, though another has room; and what is cordoned still."""
         fleet, retired = self.world.control_witness.fleet, self.people.retired
         left = [dagger.name for dagger in fleet.occupied_on(retired.name)] if retired is not None else []
         found = [f"{name} is still on the drained {retired.name}" for name in left if retired is not None]

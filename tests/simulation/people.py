@@ -49,7 +49,7 @@ class People:
         self._crew, self._world, self._random = crew, crew.world, crew.random
         self._founded = False
         self._done: set[Hashable] = set()
-        """What was asked for in the end."""
+        """Requests that were begun in the end."""
         self._retired = self._random.random() < 0.3
         """Whether an administrator drains one of two hosts in the end."""
         self._whole_hosts = self._random.random() < 0.5
@@ -157,7 +157,7 @@ class People:
             self.request(("host", host), kind(meta=META, host=host), host_subject(host))
 
     def place(self) -> None:
-        """Let hosts take launches again where faults are over; drain one for good, where another can take all."""
+        """Let hosts take launches again after the faults; drain one for good, where another can take all."""
         fleet = self._world.control_witness.fleet
         retired = self.retired
         for host in self._crew.hosts:

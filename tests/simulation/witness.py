@@ -74,12 +74,7 @@ class ControlWitness:
             raise Violation(f"{record.type} at {record.sequence} counts again, as it did at {first}")
         self._effective[record.id] = record.sequence
         self._registered(record, message)
-        if isinstance(message, events_pb2.HostRegistered):
-            self._agents.setdefault(message.host, []).append((record.sequence, record.source))
-        if isinstance(message, events_pb2.HostGone):
-            self._check_loss(record, message)
-        if isinstance(message, _CORDONS):
-            self._cordoned(record, message)
+        self._of_host(record, message)
         if isinstance(message, events_pb2.QuarantineReplayRequested) and message.HasField("outage"):
             self._outstanding(record, message)
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
@@ -92,13 +87,19 @@ class ControlWitness:
         if message.meta.host_epoch and before is not None:
             self._of_newest_agent(record, message, before)
         self._fact(record, message, before)
-        if isinstance(message, events_pb2.LaunchIntended) and before is not None and not before.unanswered:
-            self._check_place(record, message, before)
-        if isinstance(message, events_pb2.StopIssued) and message.move and before is not None:
-            self._check_move(record, before)
-        self._settle_movers()
+        if before is not None:
+            self._move(record, message, before)
 
-    def _cordoned(self, record: Record, message: Any) -> None:
+    def _of_host(self, record: Record, message: Any) -> None:
+        """Take in what is said of a host. Raises: Violation."""
+        if isinstance(message, events_pb2.HostRegistered):
+            self._agents.setdefault(message.host, []).append((record.sequence, record.source))
+        if isinstance(message, events_pb2.HostGone):
+            self._check_loss(record, message)
+        if isinstance(message, _CORDONS):
+            self._note_cordon(record, message)
+
+    def _note_cordon(self, record: Record, message: Any) -> None:
         """Take in what is asked of a host."""
         is_drained = isinstance(message, events_pb2.HostDrainRequested)
         if self._cordons.pop(message.host, (record.time, False))[1] and not is_drained:
@@ -143,6 +144,14 @@ class ControlWitness:
                 f"{record.subject} leaves {host} at {record.sequence}, and {mover[0]} is on its way"
             )
         self._movers[host] = before.name, before.generation
+
+    def _move(self, record: Record, message: Any, before: Dagger) -> None:
+        """Check where a dagger is launched, and whether a drain may stop it. Raises: Violation."""
+        if isinstance(message, events_pb2.LaunchIntended) and not before.unanswered:
+            self._check_place(record, message, before)
+        if isinstance(message, events_pb2.StopIssued) and message.move:
+            self._check_move(record, before)
+        self._settle_movers()
 
     def _settle_movers(self) -> None:
         """Forget daggers that have arrived, failed, or are not wanted any more."""

@@ -73,7 +73,7 @@ def rooms(**hosts: int) -> list[Candidate]:
     return [Candidate(host=host, room=Room(memory_mib=fits * NEED)) for host, fits in hosts.items()]
 
 
-def drained(*names: str) -> Story:
+def begin_drain(*names: str) -> Story:
     story = Story()
     story.run(*names)
     story.append(events_pb2.HostDrainRequested(meta=META, host="b"))
@@ -110,7 +110,7 @@ def test_a_host_that_nobody_knows_is_not_cordoned() -> None:
 
 
 def test_a_move_has_the_last_batch_there_and_the_first_one_elsewhere() -> None:
-    story = drained("d")
+    story = begin_drain("d")
     story.stop("d")
     last, first = story.now + timedelta(seconds=1), story.now + timedelta(seconds=9)
     exited = events_pb2.Exited(meta=events_pb2.FactMeta(epoch=0, name="d"), code=0)
@@ -135,7 +135,7 @@ def test_a_move_has_the_last_batch_there_and_the_first_one_elsewhere() -> None:
 
 
 def test_moves_are_part_of_a_snapshot_of_what_changed() -> None:
-    story = drained("d")
+    story = begin_drain("d")
     whole = dict(entries.encode_changes(story.fleet, entries.ChangeSet()).entries)
     story.changes = entries.ChangeSet(everything=False, since=story.fleet.sequence)
     story.stop("d")
@@ -147,7 +147,7 @@ def test_moves_are_part_of_a_snapshot_of_what_changed() -> None:
 
 
 def test_one_dagger_moves_after_another_and_waits_for_the_one_before() -> None:
-    story, refuges = drained("d", "e"), rooms(a=9, b=9)
+    story, refuges = begin_drain("d", "e"), rooms(a=9, b=9)
     first = next_move(story.fleet, "b", refuges)
     story.stop("d")
     meanwhile = [next_move(story.fleet, "b", refuges)]
@@ -163,7 +163,7 @@ def test_one_dagger_moves_after_another_and_waits_for_the_one_before() -> None:
 
 def test_a_dagger_that_fails_or_is_not_wanted_any_more_holds_up_nobody() -> None:
     error = events_pb2.DaggerError(reason="BROKEN")
-    failed, stopped = drained("d", "e"), drained("d", "e")
+    failed, stopped = begin_drain("d", "e"), begin_drain("d", "e")
     for story in (failed, stopped):
         story.stop("d")
         story.fact(events_pb2.Exited, "d", code=1)
@@ -175,7 +175,7 @@ def test_a_dagger_that_fails_or_is_not_wanted_any_more_holds_up_nobody() -> None
 
 
 def test_critical_daggers_move_last() -> None:
-    story = drained("a1", "z9")
+    story = begin_drain("a1", "z9")
     story.fleet.daggers["a1"].spec.priority = spec_pb2.PRIORITY_CRITICAL
     moved = next_move(story.fleet, "b", rooms(a=9))
 
@@ -184,7 +184,7 @@ def test_critical_daggers_move_last() -> None:
 
 
 def test_what_cannot_move_is_named_with_why() -> None:
-    story = drained("d", "e", "f")
+    story = begin_drain("d", "e", "f")
     nowhere = [full.reason for _, full in list_stays(story.fleet, "b", rooms(b=9))]
     stays = list(list_stays(story.fleet, "b", rooms(a=1, b=9)))
 
@@ -197,7 +197,7 @@ def test_what_cannot_move_is_named_with_why() -> None:
 
 
 def test_a_dagger_that_came_back_is_left_there_until_it_is_asked_for_again() -> None:
-    story = drained("d")
+    story = begin_drain("d")
     story.stop("d")
     story.fact(events_pb2.Exited, "d", code=0)
     story.launch("d", "b")
@@ -225,7 +225,7 @@ def test_nothing_new_is_placed_on_a_cordoned_host() -> None:
 
 
 def test_what_ran_on_a_cordoned_host_goes_on_there_only_when_no_other_takes_it() -> None:
-    story = drained("d", "x")
+    story = begin_drain("d", "x")
     story.fact(events_pb2.Exited, "d", code=1)
     ran = story.fleet.daggers["d"]
 

@@ -1,4 +1,4 @@
-"""How many starts a host has at once, and who is next."""
+"""Limits of the starts of a host, and their order."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def dagger(name: str, **more: object) -> Dagger:
 
 
 def fleet(*daggers: Dagger, cores: int = 2) -> Fleet:
-    known = Fleet()
-    known.standings["h"] = Standing(registered=events_pb2.HostRegistered(host="h", cores=cores))
+    state = Fleet()
+    state.standings["h"] = Standing(registered=events_pb2.HostRegistered(host="h", cores=cores))
     for one in daggers:
-        known.daggers[one.name] = one
+        state.daggers[one.name] = one
         if one.occupied:
-            known.occupied.add(one.name)
-    return known
+            state.occupied.add(one.name)
+    return state
 
 
 def test_a_host_has_as_many_starts_as_cores_and_one_that_lasts_takes_none() -> None:
     started = [dagger(name, phase=STARTING, host="h", generation=1) for name in "ab"]
     running = dagger("c", phase=RUNNING, host="h", generation=1, driver=events_pb2.DriverHandle(host="h"))
-    known = fleet(*started, running)
+    state = fleet(*started, running)
     soon, late = START + timedelta(seconds=1), START + LONGEST_START
 
-    assert count_free(known, "h", count_starts(known, soon)) == 0
-    assert count_free(known, "h", count_starts(known, late)) == 2
-    assert count_free(fleet(*started, cores=3), "h", count_starts(known, soon)) == 1
-    assert count_free(fleet(cores=0), "h", count_starts(known, soon)) is None
+    assert count_free(state, "h", count_starts(state, soon)) == 0
+    assert count_free(state, "h", count_starts(state, late)) == 2
+    assert count_free(fleet(*started, cores=3), "h", count_starts(state, soon)) == 1
+    assert count_free(fleet(cores=0), "h", count_starts(state, soon)) is None
 
 
 def test_critical_and_stopped_ones_go_first_then_all_by_the_hash_of_their_names() -> None:

@@ -157,23 +157,23 @@ async def test_a_host_is_cordoned_drained_and_uncordoned_once_for_each_id(harnes
 
 
 async def test_a_drain_says_what_another_host_that_is_heard_has_no_room_for(harness: Any) -> None:
-    def registered(host: str) -> events_pb2.HostRegistered:
+    def register(host: str) -> events_pb2.HostRegistered:
         return events_pb2.HostRegistered(
             scheduler_id=host, host=host, agent=1, memory_mib=100, shared_checkpoints=True
         )
 
     await append(harness.heartbeats, telemetry_pb2.HostBeat(host="a", epoch=6))
-    async with fleet(harness, registered("b"), registered("a")) as hosts:
+    async with fleet(harness, register("b"), register("a")) as hosts:
         async with asyncio.timeout(20):
             while not (await hosts.GetHost(pb.GetHostRequest(name="a"), timeout=20)).host.HasField(
                 "heard_time"
             ):
                 pass  # each call lets the gateway hear
-        shown = await hosts.GetHost(pb.GetHostRequest(name="b"), timeout=20)
+        answer = await hosts.GetHost(pb.GetHostRequest(name="b"), timeout=20)
 
-    assert shown.host.room_left == 0
-    assert shown.daggers[0].stays.reason == "MAX_MEMORY"
-    assert shown.daggers[0].stays.detail.startswith("no other host takes it; of host a: ")
+    assert answer.host.room_left == 0
+    assert answer.daggers[0].stays.reason == "MAX_MEMORY"
+    assert answer.daggers[0].stays.detail.startswith("no other host takes it; of host a: ")
 
 
 async def test_a_host_that_nobody_knows_is_not_cordoned(harness: Any, refusal: Refusal) -> None:

@@ -16,6 +16,7 @@ from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.leader.host_watch import HostWatch
 from scheduler.leader.observer import Observer
+from scheduler.leader.peers import Peers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -32,7 +33,7 @@ def test_heartbeats_of_a_million_names_are_not_remembered(tmp_path: Path, names:
         dict,  # nobody asks what is taken
         cutover=False,
         overload=lambda: "",
-        watch=HostWatch(lambda: NOW),
+        peers=Peers(Fleet(), HostWatch(lambda: NOW), host="a", shared=True),
         shared=True,
     )
     most = 0

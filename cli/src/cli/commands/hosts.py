@@ -105,7 +105,7 @@ def _build_document(answer: Any) -> dict[str, Any]:
 
 @command(hosts, "cordon", example='daggers host cordon machine-2 --message "new kernel tonight"')
 def cordon(session: Session, name: Name, message: Message = "") -> None:
-    """Place nothing new on a host; what runs there goes on. For administrators.
+    """Stop placing daggers on a host; what runs there goes on. For administrators.
 
     A dagger whose driver ends there is launched on another host, and there again only when no other has room.
     Stops a drain that goes on. Ends with `daggers host uncordon`, not with a boot.
@@ -138,10 +138,10 @@ def drain(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing more can move.")] = False,
     timeout: Timeout = WAIT_S,
 ) -> None:
-    """Cordon a host, and move its daggers to other hosts: one after another, critical ones last.
+    """Move the daggers of a host to other hosts: one after another, critical ones last.
 
-    For administrators. Each finishes its batch, and goes on elsewhere from its checkpoint. Says by name what
-    cannot move, and why. `daggers host show` says how long each was silent; `uncordon` stops it. With --wait
+    For administrators. Nothing new is placed there. Each finishes its batch, and goes on elsewhere from its
+    checkpoint. Says by name what cannot move, and why. `daggers host show` says how long each was silent; `uncordon` stops it. With --wait
     ends when nothing more can move: exits with 0 when the host is empty, else 1.
     """
     request = gateway_pb2.DrainHostRequest(name=name, message=message, validate_only=True)
@@ -155,14 +155,14 @@ def drain(
         agreed(session, f"Drain host {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
         answer = gateway.call(gateway.fleet.DrainHost, request)
-        shown = _follow_drain(session, gateway, name, answer.sequence, timeout) if wait else answer
-    if wait and shown.daggers:
-        for sentence in describe_stays(shown.daggers):
+        latest = _follow_drain(session, gateway, name, answer.sequence, timeout) if wait else answer
+    if wait and latest.daggers:
+        for sentence in describe_stays(latest.daggers):
             session.out.note(sentence)
-        names = ", ".join(dagger.name for dagger in shown.daggers)
+        names = ", ".join(dagger.name for dagger in latest.daggers)
         raise RefusedError(f"host {name} is not empty: {names}", reason="NOT_DRAINED")
     sentence = "is empty" if wait else f"is drained: `daggers host show {name}` tells how far it is"
-    session.out.done(_build_document(shown) | {"dry_run": False}, f"host {name} {sentence}")
+    session.out.done(_build_document(latest) | {"dry_run": False}, f"host {name} {sentence}")
 
 
 def _follow_drain(
@@ -172,18 +172,18 @@ def _follow_drain(
     request = gateway_pb2.GetHostRequest(name=name, min_sequence=sequence)
     end, reported = time.monotonic() + timeout_s, 0
     while True:
-        shown = gateway.call(gateway.fleet.GetHost, request)
-        done = [move for move in shown.host.cordon.moves if move.HasField("first_commit")]
+        answer = gateway.call(gateway.fleet.GetHost, request)
+        done = [move for move in answer.host.cordon.moves if move.HasField("first_commit")]
         for move in done[reported:]:
             session.out.note(describe_move(move))
         reported = len(done)
         is_still = all(
-            dagger.HasField("stays") and dagger.stays.reason != _PASSING for dagger in shown.daggers
+            dagger.HasField("stays") and dagger.stays.reason != _PASSING for dagger in answer.daggers
         )
-        if is_still and len(done) == len(shown.host.cordon.moves):
-            return shown
-        if time.monotonic() >= end or not shown.host.cordon.drains:
-            return shown
+        if is_still and len(done) == len(answer.host.cordon.moves):
+            return answer
+        if time.monotonic() >= end or not answer.host.cordon.drains:
+            return answer
         time.sleep(_LOOK_S)
 
 

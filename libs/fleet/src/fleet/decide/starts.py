@@ -1,8 +1,9 @@
-"""Decide which launch begins next on a host: as many starts at once as it has cores, critical daggers first. Pure.
+"""Decide which launch begins next on a host: as many at once as it has cores, critical daggers first. Pure.
 
-A start takes a core for about as long as it lasts. Thirty at once on two cores take longer than thirty one after
-another, and run into every timeout there is. A start is over when its dagger runs, ends, or is DEGRADED; one that
-takes longer than `LONGEST_START` waits for something else than a core, and no other waits for it.
+A start takes a core for about as long as it lasts. Thirty at once on two cores take longer than thirty one
+after another, and run into every timeout there is. A start is over when its dagger runs, ends, or is
+DEGRADED; one that takes longer than `LONGEST_START` waits for something else than a core, and no other waits
+for it.
 """
 
 from __future__ import annotations

@@ -93,19 +93,19 @@ def _leave(move: gateway_pb2.HostMove, fact: events_pb2.Exited, time: datetime) 
     """Note the last batch of the driver that was stopped."""
     if fact.meta.generation != move.generation:
         return move
-    return _changed(move, last_commit=fact.last_commit if fact.HasField("last_commit") else timestamp(time))
+    return _change(move, last_commit=fact.last_commit if fact.HasField("last_commit") else timestamp(time))
 
 
 def _head(move: gateway_pb2.HostMove, fact: events_pb2.LaunchIntended, _: datetime) -> gateway_pb2.HostMove:
     """Note the host that it is launched on."""
-    return _changed(move, to_host=fact.host)
+    return _change(move, to_host=fact.host)
 
 
 def _arrive(move: gateway_pb2.HostMove, fact: events_pb2.Running, time: datetime) -> gateway_pb2.HostMove:
     """Note the first batch of a later driver."""
     if fact.meta.generation == move.generation:
         return move
-    return _changed(move, first_commit=fact.last_commit if fact.HasField("last_commit") else timestamp(time))
+    return _change(move, first_commit=fact.last_commit if fact.HasField("last_commit") else timestamp(time))
 
 
 _STEPS: Final[Mapping[type[Message], Any]] = {
@@ -119,7 +119,7 @@ MOVES: Final = frozenset({events_pb2.StopIssued, *_STEPS})
 """Facts of daggers that may change what a drain has moved."""
 
 
-def _changed(move: gateway_pb2.HostMove, **fields: Any) -> gateway_pb2.HostMove:
+def _change(move: gateway_pb2.HostMove, **fields: Any) -> gateway_pb2.HostMove:
     changed = gateway_pb2.HostMove()
     changed.CopyFrom(move)
     changed.MergeFrom(gateway_pb2.HostMove(**fields))

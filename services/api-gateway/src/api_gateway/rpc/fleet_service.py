@@ -38,8 +38,8 @@ LAUNCHES_WITHIN: Final = timedelta(seconds=20)
 """Time without a beat after which a host is not counted on for launches, as the leading scheduler does."""
 
 
-class _Shown(TypedDict):
-    """What answers about one host have in common."""
+class _HostAnswer(TypedDict):
+    """Fields that answers about one host have in common."""
 
     host: pb.Host
     daggers: list[pb.HostedDagger]
@@ -167,7 +167,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         note(host=request.name, validate_only=request.validate_only)
         return answer.sequence if answer else 0
 
-    def _show(self, name: str) -> _Shown:
+    def _show(self, name: str) -> _HostAnswer:
         daggers = self._list_daggers(self._fleet, name)
         return {"host": self._build_host(self._fleet, name, len(daggers)), "daggers": daggers}
 
@@ -207,8 +207,8 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             and standing.has_agent
             and takes_new(fleet, other)
             and _shares(fleet, other)
-            and (heard := self._heartbeats.host_heard(other)) is not None
-            and now - heard < LAUNCHES_WITHIN
+            and (last := self._heartbeats.host_heard(other)) is not None
+            and now - last < LAUNCHES_WITHIN
         ]
 
     def _build_host(self, fleet: Fleet, name: str, daggers: int) -> pb.Host:

@@ -1,4 +1,4 @@
-"""As the leader: moves the daggers of hosts that are drained, one after another, as `fleet.decide.drain` decides.
+"""Moves, for the leader, the daggers of hosts that are drained, as `fleet.decide.drain` decides.
 
 All it writes is that a driver is to stop. What follows is any other stop and launch.
 """

@@ -281,7 +281,7 @@ class Scheduler:
 
     @property
     def held_starts(self) -> int:
-        """How many launches wait because their host has as many starts as cores."""
+        """Number of launches that wait because their host has as many starts as cores."""
         return self._starts.waiting if self.leads else 0
 
     @property

@@ -1,4 +1,4 @@
-"""Holds launches back while their host has as many starts as cores: does what `fleet.decide.starts` decides."""
+"""Holds launches back while their host has as many starts as cores, as `fleet.decide.starts` decides."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from daggerspec.priority import is_critical
 from fleet import Dagger, Fleet
 from fleet.decide.starts import Order, count_free, count_starts, place_in_queue, wants_launch
 
@@ -36,7 +37,7 @@ class Starts:
 
     @property
     def waiting(self) -> int:
-        """How many launches wait for a start."""
+        """Number of launches that wait for a start."""
         return len(self._waiting)
 
     def order(self, names: Collection[str]) -> list[str]:
@@ -71,8 +72,11 @@ class Starts:
             self._counted = self._fleet.sequence, count_starts(self._fleet, self._now())
         return count_free(self._fleet, host, self._counted[1]) != 0
 
-    def _rank(self, name: str, now: datetime) -> tuple[int, Order | str]:
+    def _rank(self, name: str, now: datetime) -> tuple[int, Order | tuple[bool, str]]:
+        """Return where a dagger stands: those that want a launch come last, for others may end and leave room;
+        among all others critical ones are first, for they may be launched in the same turn.
+        """
         dagger = self._fleet.daggers.get(name)
         if dagger is None or not wants_launch(dagger):
-            return 0, name
+            return 0, (dagger is None or not is_critical(dagger.spec), name)
         return 1, place_in_queue(dagger, now)
