@@ -72,6 +72,7 @@ def test_a_dagger_of_a_host_that_is_lost_runs_on_the_other_one_and_misses_nothin
         "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": str(tmp_path / "shared"),
         "DAGGERS_SCHEDULER_SPARE": "false",
         "DAGGERS_SCHEDULER_METRICS_BIND": "127.0.0.1:0",
+        "DAGGERS_SCHEDULER_LABELS": "zone=a",
     }
     (tmp_path / "shared").mkdir()
     first = env | {
@@ -99,7 +100,9 @@ def test_a_dagger_of_a_host_that_is_lost_runs_on_the_other_one_and_misses_nothin
             filler, file = bookings.dagger(tmp_path, start="latest")
             cli("apply", "-f", file)
             cli.until(filler, runs)
-            name, file = bookings.dagger(tmp_path, start="latest", idle_timeout="off")
+            name, file = bookings.dagger(
+                tmp_path, start="latest", idle_timeout="off", priority="critical", needs={"zone": "a"}
+            )
             cli("apply", "-f", file)
             cli.until(name, runs)
             bookings.write(values[:60])

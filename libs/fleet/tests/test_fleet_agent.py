@@ -76,6 +76,13 @@ def test_an_agent_launches_an_intent_of_its_own_epoch_and_never_another_one() ->
     assert (type(inherited), inherited.error.reason) == (events_pb2.LaunchFailed, "ENDED_WITH_DEPLOYMENT")
 
 
+def test_an_intent_without_a_host_is_its_leaders_and_no_agents() -> None:
+    older = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=1, name="d"), version=1)
+
+    assert step(THERE, ELSEWHERE, ASKED, older, observation=GONE) is None
+    assert fold(THERE, ELSEWHERE, ASKED, older).host_of(dagger(THERE, ELSEWHERE, ASKED, older)) == "here"
+
+
 def test_an_intent_that_was_asked_to_stop_is_answered_and_not_launched() -> None:
     assert step(*INTENT, STOP, observation=GONE).error.reason == "LAUNCH_ABANDONED"
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from daggers.v1 import events_pb2, telemetry_pb2
@@ -34,7 +33,6 @@ from scheduler.leader.launcher import Launcher
 from scheduler.leader.observer import Observer
 from scheduler.leader.replays import Replays
 from scheduler.leader.survey import Survey
-from scheduler.threads import to_its_end
 
 STEPS: Final = 16
 _LOOK_S: Final = 0.5
@@ -78,6 +76,8 @@ class Agent:
         self._appended, self._ended = appended, ended
         self._policy, self._tell, self._replays, self._measure = policy, tell, replays, measure
         self._survey, self._next_survey = survey, clock()
+        self._missing: list[str] = []
+        """Files that were not there, when a file system last answered."""
         self._registered: events_pb2.HostRegistered | None = None
         self._ignored: dict[str, tuple[int, int, int, type]] = {}
         self._epoch = 0
@@ -125,8 +125,10 @@ class Agent:
     async def _look_around(self) -> None:
         assert self._registered is not None
         self._next_survey = self._now() + _SURVEY_EVERY
-        missing = await to_its_end(partial(self._survey.list_missing, self._survey.list_files()))
-        self._registered.lacks[:] = self._survey.format_lacks(missing)
+        missing = await self._survey.look_for(self._survey.list_files())
+        if missing is not None:
+            self._missing = missing
+        self._registered.lacks[:] = self._survey.format_lacks(self._missing)
 
     async def _announce(self, id_: str) -> None:
         assert self._registered is not None

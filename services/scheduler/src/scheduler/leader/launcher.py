@@ -196,7 +196,7 @@ class Launcher:
             prepared, command, environment = self._prepare(intended, generation)
             if is_elsewhere and (newer := unknown_field(prepared)):
                 return _too_old(self._drivers.host, newer)
-            if is_elsewhere and (missing := await self._find_missing(intended)):
+            if is_elsewhere and (missing := await self._survey.find_missing(intended.spec)):
                 return _lacks(self._drivers.host, missing)
             if beside:
                 self._secrets.tell(self._fleet, intended)
@@ -209,9 +209,6 @@ class Launcher:
             return _user_error(error)
         except OSError as error:
             return _os_error(error)
-
-    async def _find_missing(self, dagger: Dagger) -> list[str]:
-        return await to_its_end(partial(self._survey.find_missing, dagger.spec))
 
     def _read_back(
         self, name: str, step: Step[ApplyResult], still_leading: Callable[[], None]

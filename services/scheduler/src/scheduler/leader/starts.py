@@ -73,7 +73,7 @@ class Starts:
         return count_free(self._fleet, host, self._counted[1]) != 0
 
     def _rank(self, name: str, now: datetime) -> tuple[int, Order | tuple[bool, str]]:
-        """Return where a dagger stands: those that want a launch come last, for others may end and leave room;
+        """Return where a dagger stands: those that want a launch last, for others may leave room;
         among all others critical ones are first, for they may be launched in the same turn.
         """
         dagger = self._fleet.daggers.get(name)

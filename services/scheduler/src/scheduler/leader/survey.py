@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from fleet.fold.phases import DELETED
 
 MOST: Final = 1_000
 """Words that a host registers at most: a record has an end."""
+_ANSWERS_WITHIN_S: Final = 5.0
 _READER_FILES: Final = "source/reader/native_reader-*.so"
 
 
@@ -44,19 +46,32 @@ class Survey:
         reader: whether the C reader is there. is_readable: whether a file is; may block.
         """
         self._fleet, self._has_user, self._reader, self._is_readable = fleet, has_user, reader, is_readable
+        self._looking: asyncio.Task[list[str]] | None = None
 
     def list_files(self) -> list[str]:
         """List the paths that daggers read which are not deleted. To be called where the fold is read."""
         living = (dagger.spec for dagger in self._fleet.daggers.values() if dagger.phase != DELETED)
         return sorted({path for spec in living for path in find_files(self._fleet, spec)})
 
+    async def look_for(self, paths: Iterable[str]) -> list[str] | None:
+        """List the paths that are not there; None where a file system does not answer in time.
+
+        One that hangs is asked by no second thread.
+        """
+        if self._looking is not None and not self._looking.done():
+            return None
+        self._looking = asyncio.create_task(asyncio.to_thread(self.list_missing, tuple(paths)))
+        done, _ = await asyncio.wait([self._looking], timeout=_ANSWERS_WITHIN_S)
+        return self._looking.result() if done else None
+
     def list_missing(self, paths: Iterable[str]) -> list[str]:
         """List the paths that are not there. May block."""
         return [path for path in paths if not self._is_readable(path)]
 
-    def find_missing(self, spec: spec_pb2.DaggerSpec) -> list[str]:
-        """List the files that a dagger reads and that are not there, as words. May block."""
-        return [format_file(path) for path in self.list_missing(sorted(find_files(self._fleet, spec)))]
+    async def find_missing(self, spec: spec_pb2.DaggerSpec) -> list[str]:
+        """List the files that a dagger reads and that are not there, as words; none where nobody answers."""
+        missing = await self.look_for(sorted(find_files(self._fleet, spec)))
+        return [format_file(path) for path in missing or ()]
 
     def format_lacks(self, missing: Iterable[str]) -> list[str]:
         """Format what the host lacks in the words of a registration; missing: paths."""
