@@ -106,11 +106,13 @@ def test_a_message_only_grows_and_its_fields_keep_their_numbers() -> None:
         ),
         (
             ("all", "array<array<int>>"),
-            "No Protobuf field takes column all, ARRAY of such values: write a part of it, or CAST it to STRING.",
+            "No Protobuf field takes column all, ARRAY of such values: write a part of it, or CAST it to"
+            " STRING.",
         ),
         (
             ("by", "map<double,int>"),
-            "No Protobuf field takes column by, MAP of such values: write a part of it, or CAST it to STRING.",
+            "No Protobuf field takes column by, MAP of such values: write a part of it, or CAST it to"
+            " STRING.",
         ),
         (
             ("count(1)", "bigint"),
@@ -118,8 +120,8 @@ def test_a_message_only_grows_and_its_fields_keep_their_numbers() -> None:
         ),
         (
             ("n", "string"),
-            "Column n is STRING, and its topic has records in which it is something else: give it another name"
-            " with AS.",
+            "Column n is STRING, and its topic has records in which it is something else: give it another"
+            " name with AS.",
         ),
     ],
 )

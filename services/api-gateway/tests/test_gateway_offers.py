@@ -154,9 +154,7 @@ async def test_a_writer_that_does_not_write_is_refused(ready: Any, samples: Any,
 async def test_plan_says_which_readers_an_edit_breaks(ready: Any, samples: Any) -> None:
     spec = writer(samples)
     await accept(ready, spec)
-    await ready.create(
-        name="uses-orders", spec=reader(samples, "SELECT orders, rowtime FROM data_stream")
-    )
+    await ready.create(name="uses-orders", spec=reader(samples, "SELECT orders, rowtime FROM data_stream"))
     await ready.create(name="uses-cities", spec=reader(samples, "SELECT tag_city AS city FROM data_stream"))
     without_orders = spec_pb2.DaggerSpec.FromString(spec.SerializeToString())
     without_orders.sql = spec.sql.replace("count(1) AS orders,", "")

@@ -1,8 +1,8 @@
 """Build the Protobuf message of a query's rows, from the query's columns. Pure.
 
-The types are those that the runtime's encoder takes (`daggerspec.fit`): BIGINT is int64, DOUBLE double, a timestamp
-google.protobuf.Timestamp, an array repeated, a map a map, a struct a message. A scalar has presence, so that NULL is
-read as NULL again. A message that exists only grows: records of it are in topics.
+The types are those that the runtime's encoder takes (`daggerspec.fit`): BIGINT is int64, DOUBLE double, a
+timestamp google.protobuf.Timestamp, an array repeated, a map a map, a struct a message. A scalar has
+presence, so that NULL is read as NULL again. A message that exists only grows: records of it are in topics.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from daggersql import Plan
 from fleet import Dagger, Fleet
 
 Trace = Callable[[str, spec_pb2.DaggerSpec], Awaitable[RowOrigins | None]]
-"""Traces the columns of a dagger to the fields that it reads; None where its query can no longer be checked."""
+"""Traces the rows of a dagger to the fields that it reads; None where its query cannot be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,9 @@ def find_losses(name: str, before: Plan | None, after: Revision, fleet: Fleet) -
     """Yield what the streams lose that dagger `name` writes. Pure."""
     written = set(written_topics(after.spec, fleet).values())
     columns = {column.name for column in after.plan.columns} if after.plan else None
-    gone = [column.name for column in before.columns if column.name not in columns] if before and columns else []
+    gone = (
+        [column.name for column in before.columns if column.name not in columns] if before and columns else []
+    )
     for _, entry in sorted(fleet.streams.items()):
         stream = entry.value
         if stream.writer != name:

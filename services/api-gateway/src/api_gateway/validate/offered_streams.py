@@ -1,7 +1,7 @@
 """Offer what a dagger's Kafka sinks write as streams, with a message made from the query's columns. Pure.
 
-Nothing is registered here: what is offered is what RegisterSchema and RegisterStream take, and a sink where the dagger
-writes JSON, which no stream can be of. Whoever reads that JSON keeps it.
+Nothing is registered here: what is offered is what RegisterSchema and RegisterStream take, and a further sink
+where the dagger writes JSON, which no stream can be of. Whoever reads that JSON keeps it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MAX_NAME: Final = 63
 _STARTS: Final = ("window_start", *TIMES)
 """Names of the column that is taken as event time, the likeliest first: a row of a window is of its begin."""
 _NO_TIME: Final = (
-    "A stream needs an event time, and the query has no column of type TIMESTAMP: add the begin or the end of its"
-    " window, or rowtime."
+    "A stream needs an event time, and the query has no column of type TIMESTAMP: add the begin or the end of"
+    " its window, or rowtime."
 )
 _PROTOBUF: Final = spec_pb2.KafkaSink.FORMAT_PROTOBUF
 _RECORD: Final = spec_pb2.KafkaSink.FORMAT_RECORD
@@ -108,7 +108,7 @@ class _Offer:
     def _add_message(self, offer: gateway_pb2.OfferedStream, written: str) -> str:
         """Return the message of the rows; add its schema to the offer unless it is registered as it is to be.
 
-        written: the message that the sink writes already, which is not changed unless it was made here; empty: none.
+        written: the message that the sink writes already, not changed unless it was made here; empty: none.
         Raises: NotExpressible; Unusable.
         """
         if written and not written.startswith(f"{PACKAGE}."):
