@@ -56,6 +56,7 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "quarantine discard": ["orders", "--why", "test traffic", "--yes"],
     "quarantine allow": ["orders", "--for", "1h"],
     "stream describe": ["orders"],
+    "stream offer": ["orders"],
     "stream sample": ["x"],
     "stream discover": ["--cluster", "local"],
     "schema show": ["m.M"],

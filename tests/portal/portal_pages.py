@@ -32,6 +32,8 @@ SCREENS = [
     ("/new/team", "New team"),
     ("/teams/pricing/edit", "pricing"),
     ("/streams/bookings", "bookings"),
+    ("/streams/bookings?edit=yes", "bookings"),
+    ("/new/stream?of=completed_bookings", "Offer as stream"),
     ("/clusters/local", "local"),
     ("/sinks/archive", "archive"),
     ("/references/areas", "areas"),

@@ -127,6 +127,50 @@ def test_a_day_before_is_taken_off(visit: Opened) -> None:
     expect(legend).to_contain_text("as before")
 
 
+_BLOBS = """
+canvas => {
+  const colours = [0, 1, 2, 3, 4, 5].map(number => {
+    const one = document.createElement("i");
+    one.style.color = `var(--steps-${number})`;
+    canvas.parentElement.append(one);
+    const said = getComputedStyle(one).color;
+    one.remove();
+    return said.match(/[0-9]+/g).slice(0, 3).join();
+  });
+  const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const across = [];
+  for (let at = 0; at < width * height; at++)
+    if (colours.includes([data[4 * at], data[4 * at + 1], data[4 * at + 2]].join())) across.push(at % width);
+  across.sort((one, other) => one - other);
+  return across.reduce((blobs, x, at) => {
+    if (at && x - across[at - 1] < 40) blobs[blobs.length - 1]++;
+    else blobs.push(1);
+    return blobs;
+  }, []);
+}
+"""
+"""How many pixels have colours of cells, of each group that lies together."""
+
+
+def test_three_cities_are_seen_at_once(visit: Opened) -> None:
+    one = visit()
+    cities = [(-6.2, 106.82), (14.6, 121.0), (28.6, 77.2)]
+    cells = [s2sphere.CellId.from_lat_lng(s2sphere.LatLng.from_degrees(*place)) for place in cities]
+    ids = [cell.parent(13).id() for cell in cells]
+    serve_cells(one.page, [each - (1 << 64) if each >> 63 else each for each in ids])
+    page = one.open(MAP, HEADING)
+    expect(page.get_by_role("heading", name="3 cells")).to_be_visible()
+    canvas = page.locator("canvas").first
+    end = time.monotonic() + 20
+    blobs: list[int] = []
+    while len(blobs) < 3 and time.monotonic() < end:
+        blobs = canvas.evaluate(_BLOBS)
+        page.wait_for_timeout(200)
+
+    assert len(blobs) == 3
+    assert min(blobs) >= 12, "a cell is a few pixels at least"
+
+
 def test_44_000_cells_come_through(visit: Opened) -> None:
     one = visit()
     middle = s2sphere.CellId.from_lat_lng(s2sphere.LatLng.from_degrees(-6.2, 106.82)).parent(5)

@@ -160,7 +160,7 @@ def test_a_file_without_descriptors_is_told_as_such(visit: Opened, tmp_path: Pat
     expect(page.get_by_role("alert")).to_contain_text("booking.bin is neither a .proto file, a zip of them")
 
 
-@pytest.mark.parametrize("path", ["/streams/bookings", "/clusters/local"])
+@pytest.mark.parametrize("path", ["/streams/bookings?edit=yes", "/clusters/local"])
 def test_who_is_no_administrator_reads_and_is_offered_no_change(visit: Opened, path: str) -> None:
     one = visit()
 
@@ -172,7 +172,7 @@ def test_who_is_no_administrator_reads_and_is_offered_no_change(visit: Opened, p
         route.fulfill(status=200, body=who.SerializeToString(), content_type="application/proto")
 
     one.page.route(re.compile("AccessService/WhoAmI"), viewer)
-    page = one.open(path, path.rpartition("/")[2])
+    page = one.open(path, path.rpartition("/")[2].partition("?")[0])
     expect(page.get_by_label("Name")).to_be_disabled()
 
     expect(page.get_by_role("button", name=re.compile("Change|Check"))).to_have_count(0)
@@ -181,7 +181,7 @@ def test_who_is_no_administrator_reads_and_is_offered_no_change(visit: Opened, p
 def test_what_is_used_is_not_deleted_and_says_by_whom(visit: Opened) -> None:
     one = visit()
     one.refused = {400}
-    page = one.open("/streams/bookings", "bookings")
+    page = one.open("/streams/bookings?edit=yes", "bookings")
     page.get_by_role("button", name="Delete stream bookings …").click()
     page.get_by_role("button", name="Delete it").click()
     expect(page.get_by_role("alert")).to_contain_text("completed_bookings")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
 from tests.conformance.corpus import compiled
@@ -9,6 +11,7 @@ from tests.conformance.corpus import compiled
 from daggerspec.violation import Edit
 from daggersql import Severity, Table, check
 
+DOCUMENT = Path(__file__).parents[3] / "docs" / "mistakes.md"
 PROTO = """
 syntax = "proto3";
 package shop.v1;
@@ -102,10 +105,12 @@ MISTAKES = [
         count(first="*"),
         "With GROUP BY, list the columns to select: keys and aggregates.",
     ),
-    (count(" HAVING count(1) > 1"), "'GROUP' is not expected here."),
+    (count(" HAVING count(1) > 1"), "GROUP BY stands before HAVING."),
+    (count(keys=" WHERE fare > 1"), "WHERE stands before GROUP BY."),
+    (count(keys=" HAVING count(1) > 1 WHERE fare > 1"), "WHERE stands before HAVING."),
 ]
 """Queries with one mistake, and what is said of it."""
-WITHOUT_CHANGE = {"SUM is a whole number", "list the columns", "'GROUP' is not"}
+WITHOUT_CHANGE = {"SUM is a whole number", "list the columns", "stands before"}
 """Parts of sentences about mistakes that only a person can mend."""
 
 
@@ -122,6 +127,16 @@ def test_a_mistake_gets_one_sentence_and_where_one_can_be_the_change_that_mends_
     if not any(part in sentence for part in WITHOUT_CHANGE):
         errors = [finding for finding in found if finding.severity is Severity.ERROR]
         assert (errors, changes > 0) == ([], True)
+
+
+def table() -> str:
+    """Write the mistakes as docs/mistakes.md lists them."""
+    rows = (f"| `{' '.join(sql.split())}` | {sentence} |" for sql, sentence in MISTAKES)
+    return "\n".join(("| query | what is said |", "|---|---|", *rows))
+
+
+def test_the_documentation_lists_every_mistake() -> None:
+    assert table() in DOCUMENT.read_text(), f"the table of {DOCUMENT} is to be:\n{table()}"
 
 
 def apply(edit: Edit, sql: str) -> str:

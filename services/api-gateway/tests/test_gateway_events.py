@@ -204,3 +204,19 @@ async def test_a_record_that_cannot_be_read_is_shown_with_its_bytes_and_does_not
         "it cannot be read",
         "fact-1",
     )
+
+
+async def test_the_history_of_a_stream_is_its_registrations_and_those_of_its_message(
+    ready: Any, samples: Any
+) -> None:
+    await ready.create()
+    stream = samples.stream()
+    stream.sensitive.append("city")
+    await ready.catalog.RegisterStream(pb.RegisterStreamRequest(stream=stream), timeout=10)
+    request = pb.WatchEventsRequest(since_sequence=-1, until_end=True, stream="bookings")
+
+    events = [step.event async for step in ready.daggers.WatchEvents(request, timeout=10) if step.event.id]
+
+    assert [event.type.rpartition(".")[2] for event in events] == [
+        "SchemaRegistered", "StreamRegistered", "StreamRegistered"
+    ]  # fmt: skip

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from cli.commands import stream_offers
 from cli.framework.deletion import DryRun, Yes, delete
 from cli.framework.group import group
 from cli.framework.session import Session, command
@@ -82,6 +84,43 @@ def register_stream(
         restarts = ", ".join(f"`daggers restart {dagger}`" for dagger in outdated)
         sentence += f"\nrunning daggers read it as it was until their next start: {restarts}"
     session.out.done(document, sentence)
+
+
+@command(streams, "offer", example="daggers stream offer bookings_by_city --dry-run")
+def offer_stream(
+    session: Session,
+    dagger: Annotated[str, typer.Argument(help="Name of the dagger that writes to Kafka.")],
+    sink: Annotated[str, typer.Option(help="Name of the Kafka sink, where it has several.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the stream; default: the dagger's.")] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", help="Dagger file whose query is meant, before it is applied: for a new column."
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what is offered, and do nothing.")] = False,
+) -> None:
+    """Offer what a dagger writes to Kafka as a stream, which other daggers read.
+
+    Register a message with a field for each column, and the stream. A sink that writes JSON gets another one
+    beside it, to a topic of its own: no stream is of JSON. Do it again after the query has a new column; the
+    message keeps the fields that it has.
+    """
+    flags = {"stream.name": "--name", "name": "DAGGER"}
+    with session.connect(flags) as gateway:
+        spec = stream_offers.read_spec(gateway, dagger, file)
+        offer = stream_offers.find_offer(gateway, dagger, spec, sink)
+        offer.stream.name = name or offer.stream.name
+        if file is not None:
+            offer.ClearField("further_sink")  # the file says its sinks, and is applied by itself
+        steps = list(stream_offers.steps(dagger, offer))
+        if not dry_run:
+            answer = stream_offers.accept(session, gateway, dagger, spec, offer)
+            for finding in answer.findings:
+                session.out.warn(finding.message)
+    lead = ["what is offered:"] if dry_run else []
+    text = offer.text.splitlines() if dry_run else []
+    session.out.done(stream_offers.document(offer, steps, dry_run=dry_run), "\n".join([*lead, *steps, *text]))
 
 
 @command(streams, "list", example="daggers stream list --message examples.v1.Booking")

@@ -7,7 +7,7 @@ struct fits a message, Timestamp, Duration and the wrappers take their scalars. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -32,6 +32,8 @@ class Type:
     """Of a decimal."""
     parts: tuple[tuple[str, Type], ...] = ()
     """Fields of a struct by name; ("element", …) of an array; ("key", …), ("value", …) of a map."""
+    precision: int = field(default=0, compare=False)
+    """Of a decimal: its digits."""
 
 
 def mismatches(path: str, columns: Sequence[Column], message: Descriptor) -> Iterator[Violation]:
@@ -127,7 +129,8 @@ def _parse(text: str) -> tuple[Type, str]:
     name, rest = text[:end].strip().lower(), text[end:]
     if rest.startswith("("):
         inside, _, rest = rest[1:].partition(")")
-        return Type(name, int(inside.partition(",")[2] or 0)), rest
+        precision, _, scale = inside.partition(",")
+        return Type(name, int(scale or 0), precision=int(precision)), rest
     if not rest.startswith("<"):
         return Type(name), rest
     rest = rest[1:]

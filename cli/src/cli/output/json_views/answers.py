@@ -250,7 +250,7 @@ _CONVERSION = Conversion(
         "SinkEffect": Layout("field kind seen reason detail"),
         "SinkStep": Layout("sink what outcome reason detail"),
         "SpecChange": Layout("field before after"),
-        "Stream": Layout("name cluster topics message time_field sensitive"),
+        "Stream": Layout("name cluster topics message time_field sensitive writer"),
         "StreamColumn": Layout(
             "path type protobuf_type is_repeated enum_values example comment",
             enum_values=lambda column: {value.name: value.number for value in column.enum_values},

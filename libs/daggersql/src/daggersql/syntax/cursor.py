@@ -54,6 +54,8 @@ CLAUSES = frozenset(
     ]
 )
 """Words that begin a clause: never an alias unless quoted."""
+_ORDER = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
+"""Words of clauses, in the order in which a query has them."""
 RESERVED = CLAUSES - {"LEFT", "RIGHT"} | frozenset(
     [
         "AS",
@@ -119,6 +121,11 @@ def _begins_value(token: Token) -> bool:
     if token.kind is TokenKind.WORD:
         return token.text.upper() not in RESERVED
     return bool(token) and token.kind is not TokenKind.SYMBOL
+
+
+def _named(clause: str) -> str:
+    """Return what a clause is called that begins with a word."""
+    return f"{clause} BY" if clause in ("GROUP", "ORDER") else clause
 
 
 def _quote(token: Token) -> str:
@@ -276,7 +283,7 @@ class Cursor:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
             suggestion = near if near != self._prev.text.upper() else None
         if not problem:
-            problem = (
+            problem = self._describe_order() or (
                 f"{self._curr.text!r} is not expected here" if self._curr else "The query ends too early"
             )
         elif self._curr:
@@ -331,6 +338,23 @@ class Cursor:
             elif not closed and token.kind is TokenKind.WORD and (word in CLAUSES or word == "BY"):
                 return word
         return ""
+
+    def _describe_order(self) -> str:
+        """Say which clause the one here stands before, where it comes too late; else nothing."""
+        here, last = self._curr.text.upper(), self._last_opening()
+        last = self._last_clause if last == "BY" else last
+        is_clause = self._curr.kind is TokenKind.WORD and here in _ORDER and last in _ORDER
+        if not is_clause or _ORDER.index(here) >= _ORDER.index(last):
+            return ""
+        return f"{_named(here)} stands before {_named(last)}"
+
+    @property
+    def _last_clause(self) -> str:
+        """Return the word before the BY that the place is in: GROUP, ORDER or PARTITION."""
+        before = list(self._tokens[: max(self._index, 0)])
+        while before and before[-1].text.upper() != "BY":
+            before.pop()
+        return before[-2].text.upper() if len(before) > 1 else ""
 
     def _before_previous(self) -> Token:
         return self._tokens[self._index - 2] if self._index > 1 else NO_TOKEN

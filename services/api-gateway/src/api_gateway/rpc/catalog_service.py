@@ -19,6 +19,7 @@ from api_gateway.state.writer import RequestWriter
 from api_gateway.validate import comments, reference_places, request_fields, schema_compatibility, schemas
 from api_gateway.validate.dagger_requests import meta_of, refuse
 from api_gateway.validate.schema_compiling import SchemaCompiler
+from api_gateway.validate.topic_ownership import written_topics
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
 from daggerspec import catalogue, secrets
@@ -224,6 +225,23 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         yield from schemas.time_field(f"{path}.time_field", stream.time_field, message)
     for number, name in enumerate(stream.sensitive):
         yield from schemas.field(f"{path}.sensitive[{number}]", name, message)
+    if stream.writer:
+        yield from _writer_violations(f"{path}.writer", stream, fleet)
+
+
+def _writer_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
+    """Yield what is wrong with the dagger that is named as the writer of a stream."""
+    registered = fleet.streams.get(stream.name)
+    if registered is not None and registered.value.writer == stream.writer:
+        return  # it may have been deleted since, which no edit of the stream has to care for
+    writer = fleet.living(stream.writer)
+    if writer is None:
+        yield Violation(path, f"there is no dagger {stream.writer}", "NOT_FOUND")
+        return
+    written = set(written_topics(writer.spec, fleet).values())
+    for topic in stream.topics:
+        if (stream.cluster, topic) not in written:
+            yield Violation(path, f"{stream.writer} has no Kafka sink that writes {topic}", "NOT_WRITTEN")
 
 
 def _broken_streams(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:

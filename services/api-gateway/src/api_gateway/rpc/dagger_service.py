@@ -27,7 +27,7 @@ from api_gateway.state.heartbeat_cache import HeartbeatCache
 from api_gateway.state.projection import Projection
 from api_gateway.state.reader import StateReader
 from api_gateway.state.writer import RequestWriter
-from api_gateway.validate import apply_action, edit_plan, request_fields
+from api_gateway.validate import apply_action, downstream, edit_plan, offered_streams, request_fields
 from api_gateway.validate.dagger_requests import DaggerRequests, meta_of, refuse
 from chassis.interceptors import Context, actor
 from daggerspec import fields
@@ -148,6 +148,10 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             if request.try_sinks and edit_plan.concerns_sinks(answer):
                 await self._parts.sink_tests.add_refusals(answer, name, after.spec, context)
             answer.warnings.extend(revise.warnings)
+            losses = downstream.find_losses(name, before, after, self._fleet)
+            trace, readable = self._parts.requests.trace_origins, self._parts.gate.readable()
+            async for warning in downstream.warn_of_losses(losses, self._fleet, trace, readable):
+                answer.warnings.append(warning)
         return answer
 
     async def PreviewDagger(  # noqa: N802 - gRPC's name
@@ -253,6 +257,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         if not validation.violations:
             wrong += request_fields.event_size("spec", event.ByteSize())
         answer = validate_response.build_response(validation, wrong)
+        if request.offer_streams:
+            answer.offered_streams.extend(offered_streams.offer_streams(name, spec, validation, self._fleet))
         if not request.without_topics:
             await self._parts.samples.look(spec, answer, context)
         return answer

@@ -8,11 +8,11 @@ that the gateway ends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import NamedTuple
 
-from daggers.v1 import gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2
 
 from api_gateway.rpc.past_records import PastRecords
 from api_gateway.state.fold import Fold
@@ -52,6 +52,7 @@ async def watch(
         for response in _snapshot(fold.fleet, name):
             yield response
         yield Response(sequence=since)
+    wanted = _filter(request, fold.fleet)
     position = sent = since
     until = end if request.until_end else None
     if until is None:
@@ -61,7 +62,7 @@ async def watch(
     async with aclosing(records):
         async for step in records:
             position = step.record.sequence
-            if name in ("", about(step.record)):
+            if wanted(step.record):
                 sent = position
                 yield _event(step)
     note(sequence=position)
@@ -71,6 +72,27 @@ async def watch(
         return
     yield Response(sequence=position)
     raise draining_error(position)
+
+
+def _filter(request: gateway_pb2.WatchEventsRequest, fleet: Fleet) -> Callable[[Record], bool]:
+    """Return whether a record is one of those that were asked for."""
+    name, stream = request.name, request.stream
+    if not stream:
+        return lambda record: name in ("", about(record))
+    entry = fleet.streams.get(stream)
+    message = entry.value.message if entry else ""
+
+    def is_of_stream(record: Record) -> bool:
+        match record.message:
+            case events_pb2.StreamRegistered() | events_pb2.StreamRemoved():
+                return record.subject == stream
+            case events_pb2.SchemaRegistered(schema=schema):
+                return message in schema.messages
+            case events_pb2.SchemaRemoved(name=removed):
+                return removed == message
+        return False
+
+    return is_of_stream
 
 
 async def _records(

@@ -98,8 +98,8 @@ export class Shapes {
     return box[0] === Infinity ? null : box;
   }
 
-  /** The smallest of those that are shown whose area has a point; -1 for none. */
-  under(atX: number, atY: number, shown: (at: number) => boolean): number {
+  /** The smallest of those that are shown whose area has a point, else the nearest within reach; -1 for none. */
+  under(atX: number, atY: number, shown: (at: number) => boolean, reach = 0): number {
     let found = -1;
     let least = Infinity;
     for (let at = 0, of = 0; at < this.size; at++, of += 4) {
@@ -107,6 +107,19 @@ export class Shapes {
       if (atY < this.boxes[of + 1]! || atY > this.boxes[of + 3]! || !shown(at)) continue;
       const area = (this.boxes[of + 2]! - this.boxes[of]!) * (this.boxes[of + 3]! - this.boxes[of + 1]!);
       if (area < least && this.#holds(at, atX, atY)) [found, least] = [at, area];
+    }
+    return found < 0 && reach ? this.#nearest(atX, atY, shown, reach) : found;
+  }
+
+  /** The one whose middle is nearest to a point, and not further than `reach`; -1 for none. */
+  #nearest(atX: number, atY: number, shown: (at: number) => boolean, reach: number): number {
+    let found = -1;
+    let least = reach;
+    for (let at = 0, of = 0; at < this.size; at++, of += 4) {
+      const across = (this.boxes[of]! + this.boxes[of + 2]!) / 2 - atX;
+      if (Math.abs(across) > least) continue;
+      const away = Math.hypot(across, (this.boxes[of + 1]! + this.boxes[of + 3]!) / 2 - atY);
+      if (away <= least && shown(at)) [found, least] = [at, away];
     }
     return found;
   }

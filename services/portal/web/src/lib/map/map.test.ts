@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type Row, RowSchema } from "../../gen/daggers/v1/output_pb.ts";
 import { basemap } from "./basemap.ts";
 import { naming } from "./columns.ts";
+import { around, LEAST_PX } from "./painter.ts";
 import { kindOf, outline, Shapes, title } from "./cells.ts";
 import * as geohash from "./geohash.ts";
 import * as mercator from "./mercator.ts";
@@ -319,5 +320,20 @@ describe("the cells of a map", () => {
       ["s2id", "s2"],
     ]);
     expect([...naming(columns, {})]).toEqual([["s2id", "s2"]]);
+  });
+});
+
+describe("the least size of cells", () => {
+  it("is made up by a line of the cell's own colour, and large cells have an edge", () => {
+    expect([0, 1, 5.8, 6.5, 40].map(around)).toEqual([LEAST_PX, LEAST_PX - 1, 0.5, 0.5, 0.8]);
+  });
+  it("lets a cell be pointed at that is smaller than what is drawn of it", () => {
+    const shapes = new Shapes();
+    shapes.add(outline("s2", JAKARTA));
+    const [atX, atY] = [mercator.x(106.84), mercator.y(-6.17)];
+
+    expect(shapes.under(atX, atY, () => true)).toBe(-1);
+    expect(shapes.under(atX, atY, () => true, mercator.x(0.03) - mercator.x(0))).toBe(0);
+    expect(shapes.under(atX, atY, () => false, 1)).toBe(-1);
   });
 });

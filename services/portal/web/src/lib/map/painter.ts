@@ -24,6 +24,12 @@ const UNIT = 2 ** 24;
 const LINES_APART = 110;
 const AROUND = 3;
 const EDGES_FROM = 7;
+/** Pixels across that a cell has at least: in a view of several cities each of them is seen. */
+export const LEAST_PX = 6;
+
+/** How wide a line around a cell is, in pixels: of its own colour it is what the cell lacks of the least size. */
+export const around = (pixels: number): number =>
+  pixels >= EDGES_FROM ? 0.8 : Math.max(0.5, LEAST_PX - pixels);
 
 interface Traced {
   /** By their colour, each some of its outlines. */
@@ -186,12 +192,13 @@ export class Painter {
     this.#lines(paint);
     if (this.#traced) {
       const factor = this.#place(this.#origin, UNIT);
-      const edges = this.#traced.wide * view.scale >= EDGES_FROM;
-      own.lineWidth = ((edges ? 0.8 : 0.5) * this.#ratio) / factor;
+      const pixels = this.#traced.wide * view.scale;
+      const edges = pixels >= EDGES_FROM;
+      own.lineWidth = (around(pixels) * this.#ratio) / factor;
       for (const [colour, path] of this.#traced.paths) {
         own.fillStyle = paint.classes[colour]!;
         own.fill(path);
-        if (this.moving && !edges) continue;
+        if (this.moving && !edges && pixels >= LEAST_PX / 2) continue;
         own.strokeStyle = edges ? paint.edge : paint.classes[colour]!;
         own.stroke(path);
       }
