@@ -16,6 +16,7 @@ from typing import Final
 from daggers.v1 import telemetry_pb2
 from sqlalchemy.exc import SQLAlchemyError
 
+from api_gateway.state.database import in_thread
 from api_gateway.state.fold import Fold
 from api_gateway.state.minute_table import Block, MinuteTable
 from chassis.logging import logger
@@ -93,7 +94,7 @@ class MinuteCache:
         now = minute_of(self._now())
         first = now - MINUTES + 1
         try:
-            blocks = await asyncio.to_thread(self._table.read, first // HOUR)
+            blocks = await in_thread(lambda: self._table.read(first // HOUR))
         except SQLAlchemyError as error:
             logger().warning(
                 "minutes.load_failed", why=type(error).__name__, then="heartbeats are read again"
@@ -121,7 +122,7 @@ class MinuteCache:
             entry.unsaved = None
         before = (minute_of(self._now()) - MINUTES + 1) // HOUR
         try:
-            await asyncio.to_thread(self._table.write, blocks, before_hour=before)
+            await in_thread(lambda: self._table.write(blocks, before_hour=before))
         except BaseException:
             for entry, unsaved in saved:
                 entry.unsaved = unsaved if entry.unsaved is None else min(unsaved, entry.unsaved)
