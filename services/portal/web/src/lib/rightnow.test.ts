@@ -49,6 +49,8 @@ describe("is it right now", () => {
       "warn",
       "Not quite: Influx does not answer.",
     ]);
+    const quota = [{ code: "TEAM_QUOTA", message: "Team pricing has more than 1 daggers" }];
+    expect(said(dagger(Phase.RUNNING, { warnings: quota }))[0]).toBe("good");
     expect(said(dagger(Phase.DEGRADED, {}))[1]).toMatch(/^Not quite: it is degraded since /);
   });
   it("no, or not yet", () => {

@@ -5,12 +5,15 @@ import { took } from "./freshness.ts";
 import { type Tone, tone, trouble, word } from "./phase.ts";
 import { ageOf, still } from "./standing.ts";
 
+const OF_TEAM = "TEAM_QUOTA";
+
 /** Whether a dagger is right at a time, in one sentence. */
 export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: string } {
   const at = ms(dagger.phaseTime);
   const since = at === null ? "" : ` since ${zoned(at, now)}`;
   const heard = ms(dagger.vitals?.heardTime);
-  const fault = trouble(dagger);
+  // What a whole team uses is no fault of this one.
+  const fault = dagger.vitals?.warnings[0]?.code === OF_TEAM ? null : trouble(dagger);
   const shown = tone(dagger.phase);
   if (dagger.phase === Phase.FAILED || shown === "bad")
     return {
