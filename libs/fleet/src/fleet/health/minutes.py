@@ -70,29 +70,29 @@ class MinuteSums:
 
     def add(self, heartbeat: Heartbeat, time: datetime) -> None:
         """Add a heartbeat that came at `time`. One of an older launch, or overtaken by another, is none."""
-        told = _Counters(heartbeat.generation, heartbeat.time.ToMicroseconds(), _counts(heartbeat))
+        counters = _Counters(heartbeat.generation, heartbeat.time.ToMicroseconds(), _counts(heartbeat))
         before = self._before
-        if before is not None and not before.is_before(told):
+        if before is not None and not before.is_before(counters):
             return
-        self._before = told
+        self._before = counters
         minute = max(minute_of(time), self.newest)
         if minute < self._first_open:
             return
         self._advance(minute)
-        at = _slot(minute)
+        slot = _slot(minute)
         # Of the first that is heard nobody knows what it had counted before; a later launch begins at zero.
-        base = told.counts if before is None else (0,) * _SUMS
-        if before is not None and before.generation == told.generation:
+        base = counters.counts if before is None else (0,) * _SUMS
+        if before is not None and before.generation == counters.generation:
             base = before.counts
-        for number, (count, earlier) in enumerate(zip(told.counts, base, strict=True)):
-            self._ring[at + number] = max(self._ring[at + number], 0) + max(count - earlier, 0)
+        for number, (count, earlier) in enumerate(zip(counters.counts, base, strict=True)):
+            self._ring[slot + number] = max(self._ring[slot + number], 0) + max(count - earlier, 0)
         if heartbeat.lag:
-            self._ring[at + _LAG] = max(self._ring[at + _LAG], sum(heartbeat.lag.values()))
+            self._ring[slot + _LAG] = max(self._ring[slot + _LAG], sum(heartbeat.lag.values()))
         recent = [
             fresh.recent_p95_ms for fresh in heartbeat.freshness.values() if fresh.HasField("recent_p95_ms")
         ]
         if recent:
-            self._ring[at + _FRESHNESS] = max(recent)
+            self._ring[slot + _FRESHNESS] = max(recent)
 
     def since(self, minute: int) -> tuple[int, Sequence[Sequence[int]]]:
         """Return the first known minute from `minute` on, and each field's numbers from there to the newest.
@@ -101,7 +101,7 @@ class MinuteSums:
         """
         for first in range(max(minute, self.newest - MINUTES + 1, 0), self.newest + 1):
             if any(number != UNKNOWN for number in self._numbers(first)):
-                rows = [self._numbers(each) for each in range(first, self.newest + 1)]
+                rows = [self._numbers(known) for known in range(first, self.newest + 1)]
                 return first, list(zip(*rows, strict=True))
         return -1, [()] * _WIDTH
 
@@ -127,13 +127,13 @@ class MinuteSums:
     def _advance(self, minute: int) -> None:
         """Make a minute the newest; those between are unknown."""
         for passed in range(max(self.newest, minute - MINUTES) + 1, minute + 1):
-            at = _slot(passed)
-            self._ring[at : at + _WIDTH] = array("q", [UNKNOWN]) * _WIDTH
+            slot = _slot(passed)
+            self._ring[slot : slot + _WIDTH] = array("q", [UNKNOWN]) * _WIDTH
         self.newest = minute
 
     def _numbers(self, minute: int) -> Sequence[int]:
-        at = _slot(minute)
-        return self._ring[at : at + _WIDTH]
+        slot = _slot(minute)
+        return self._ring[slot : slot + _WIDTH]
 
 
 def newest_in(hour: int, block: bytes) -> int:

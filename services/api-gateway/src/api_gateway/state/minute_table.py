@@ -66,13 +66,13 @@ class MinuteTable:
             by_hour.setdefault(block.hour, []).append(block)
         with self._database.writing() as connection:
             connection.execute(delete(MinutesRow).where(col(MinutesRow.hour) < before_hour))
-            for hour, those in by_hour.items():
-                for some in chunks(those):
-                    names = [block.dagger for block in some]
+            for hour, of_hour in by_hour.items():
+                for part in chunks(of_hour):
+                    names = [block.dagger for block in part]
                     same = (col(MinutesRow.hour) == hour, col(MinutesRow.dagger).in_(names))
                     connection.execute(delete(MinutesRow).where(*same))
                     rows = [
-                        {"dagger": one.dagger, "hour": hour, "created": one.created, "data": one.data}
-                        for one in some
+                        {"dagger": block.dagger, "hour": hour, "created": block.created, "data": block.data}
+                        for block in part
                     ]
                     connection.execute(insert(MinutesRow), rows)
