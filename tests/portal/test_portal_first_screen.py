@@ -48,13 +48,13 @@ def serve_metrics(page: Page) -> None:
         response = dagger_service_pb2.ReadMetricsResponse()
         response.begin.FromSeconds(begin * 60)
         for minute in range(120):
-            heard = not 60 <= minute < 70
-            response.rows.append(minute * 1_000 if heard else -1)
-            response.records.append(minute if heard else -1)
-            response.lag.append(7 if heard else -1)
-            response.late_rows.append(0 if heard else -1)
-            response.quarantined.append(0 if heard else -1)
-            response.freshness_p95_ms.append(5_900 if heard else -1)
+            silent = 60 <= minute < 70
+            response.rows.append(-1 if silent else minute * 1_000)
+            response.records.append(-1 if silent else minute)
+            response.lag.append(-1 if silent else 7)
+            response.late_rows.append(-1 if silent else 0)
+            response.quarantined.append(-1 if silent else 0)
+            response.freshness_p95_ms.append(-1 if silent else 5_900)
         response.cost.CopyFrom(
             access_service_pb2.DaggerCost(cpu_seconds_per_day=8_640, launch_memory_mib=2_304)
         )
@@ -64,28 +64,27 @@ def serve_metrics(page: Page) -> None:
     page.route(re.compile("DaggerService/ReadMetrics"), metrics)
 
 
-def serve_rows(page: Page, asked: list[output_pb2.ReadRowsRequest], *, gap: bool = False) -> None:
+def serve_rows(page: Page, *, gap: bool = False) -> None:
     """Answer rows of two cities and of the last minutes; a day before there were some, a week before none."""
 
     def rows(route: Route) -> None:
         body = route.request.post_data_buffer
         assert body is not None
         request = output_pb2.ReadRowsRequest.FromString(body[ENVELOPE:])
-        asked.append(request)
         before = bool(request.where)
         age_s = time.time() - request.since.seconds
         if before and age_s > WEEK * DAY_S:
             return answer(route, [output_pb2.ReadRowsResponse(rows=[])])
         end = time.time() // WINDOW_S * WINDOW_S - (DAY_S if before else 0)
         numbers = [number for number in range(1, 12) if not (gap and number in (5, 6))]
-        made = [
+        windows = [
             row(end - WINDOW_S * number, 200_000 + number, city)
             for number in numbers
             for city in ("Jakarta", "Bali")
         ]
-        for each in made:  # InfluxDB reads its fields back by the alphabet
+        for each in windows:  # InfluxDB reads its fields back by the alphabet
             each.fields.insert(0, output_pb2.RowField(name="amount", integer=3))
-        return answer(route, [output_pb2.ReadRowsResponse(rows=made)])
+        return answer(route, [output_pb2.ReadRowsResponse(rows=windows)])
 
     page.route(re.compile("DaggerService/ReadRows"), rows)
 
@@ -94,7 +93,7 @@ def open_full(one: Visit, search: str = "", **how: Any) -> Page:
     """Open a dagger's page whose every part has something to show."""
     serve_dagger(one.page)
     serve_metrics(one.page)
-    serve_rows(one.page, [], **how)
+    serve_rows(one.page, **how)
     return one.open(f"{AT}{search}", NAME)
 
 
@@ -199,7 +198,7 @@ def test_axe_finds_nothing_on_a_first_screen_in_any_state(visit: Opened, package
     if state in ("full", "error"):
         serve_metrics(one.page)
     if state == "full":
-        serve_rows(one.page, [], gap=True)
+        serve_rows(one.page, gap=True)
         open_at, seen = f"{AT}?compare=1%2C7", "no rows then"
     elif state == "empty":
         one.page.route(re.compile("ReadRows"), lambda route: answer(route, [output_pb2.ReadRowsResponse()]))

@@ -21,7 +21,7 @@ NOON_MINUTE = minute_of(NOON)
 def beat(
     second: float, *, generation: int = 3, fresh_ms: int | None = None, **fields: Any
 ) -> telemetry_pb2.Heartbeat:
-    """A heartbeat of so many seconds after noon, of a driver whose clock is hours off."""
+    """Build a heartbeat of so many seconds after noon, of a driver whose clock is hours off."""
     heartbeat = telemetry_pb2.Heartbeat(dagger="bookings", generation=generation, **fields)
     heartbeat.time.FromDatetime(NOON + second * SECOND + SKEW)
     if fresh_ms is not None:

@@ -62,7 +62,7 @@ async def metrics(client: Any, **fields: Any) -> pb.ReadMetricsResponse:
 
 
 async def until(client: Any, records: int) -> pb.ReadMetricsResponse:
-    """The metrics once they have so many records."""
+    """Return the metrics once they have so many records."""
     async with asyncio.timeout(20):
         while True:  # a call is asked again
             answer = await metrics(client)
@@ -119,7 +119,7 @@ async def test_metrics_of_an_unknown_dagger_are_not_found(ready: Any) -> None:
     assert refused.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-class World:
+class SavingWorld:
     """A fold with one dagger, and a database beside it."""
 
     def __init__(self, url: str) -> None:
@@ -139,7 +139,7 @@ class World:
         return MinuteCache(SilentTail(), self.fold, self.table, lambda: self.now)
 
     def heartbeat(self, second: int, records: int) -> Arrival:
-        """A heartbeat of so many seconds after noon."""
+        """Build a heartbeat of so many seconds after noon."""
         self.now = NOON + second * SECOND
         message = telemetry_pb2.Heartbeat(dagger=NAME, generation=9, rows_in=records)
         message.time.FromDatetime(self.now)
@@ -148,15 +148,15 @@ class World:
 
 
 @pytest.fixture
-async def world(database_url: str) -> AsyncIterator[World]:
-    """A world of its own."""
-    made = World(database_url)
-    await made.fill()
-    yield made
-    made.database.close()
+async def world(database_url: str) -> AsyncIterator[SavingWorld]:
+    """Yield a world with one dagger."""
+    saving = SavingWorld(database_url)
+    await saving.fill()
+    yield saving
+    saving.database.close()
 
 
-async def test_saved_minutes_go_on_after_a_restart_as_if_there_had_been_none(world: World) -> None:
+async def test_saved_minutes_go_on_after_a_restart_as_if_there_had_been_none(world: SavingWorld) -> None:
     arrivals = [world.heartbeat(second, second * 3) for second in range(0, 7_200, 5)]
     living = world.fold.fleet.daggers[NAME]
     whole, before = world.cache(), world.cache()
@@ -178,7 +178,7 @@ async def test_saved_minutes_go_on_after_a_restart_as_if_there_had_been_none(wor
     assert after.sums_of(living).since(0) == whole.sums_of(living).since(0)
 
 
-async def test_a_save_drops_what_is_older_than_a_day(world: World) -> None:
+async def test_a_save_drops_what_is_older_than_a_day(world: SavingWorld) -> None:
     hour = minute_of(NOON) // 60
     world.table.read(hour)
     world.table.write([Block(NAME, hour - 30, 0, b"old")], before_hour=0)
@@ -188,8 +188,8 @@ async def test_a_save_drops_what_is_older_than_a_day(world: World) -> None:
     assert world.table.read(0) == []
 
 
-async def test_a_thousand_daggers_take_less_than_200_mib_on_disk(world: World) -> None:
-    """What one dagger takes, in a full day, times a thousand."""
+async def test_a_thousand_daggers_take_less_than_200_mib_on_disk(world: SavingWorld) -> None:
+    """Multiply what one dagger takes, in a full day, by a thousand."""
     sums = MinuteSums()
     for minute in range(MINUTES):
         heartbeat = world.heartbeat(minute * 60, minute * 1_000).record.message

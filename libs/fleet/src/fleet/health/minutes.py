@@ -17,11 +17,11 @@ from daggers.v1 import telemetry_pb2
 Heartbeat = telemetry_pb2.Heartbeat
 
 MINUTES: Final = 24 * 60
-"""How many minutes are kept."""
+"""Length of the ring, in minutes."""
 HOUR: Final = 60
 """Minutes of a block that `MinuteSums.block` packs."""
 UNKNOWN: Final = -1
-"""What a minute has of which nothing was heard."""
+"""The number of a minute of which nothing was heard."""
 FIELDS: Final = ("records", "rows", "late_rows", "quarantined", "lag", "freshness_p95_ms")
 """The numbers of a minute, as ReadMetricsResponse names them: sums, the largest lag, the last freshness."""
 _SUMS: Final = 4
@@ -39,7 +39,7 @@ def minute_of(time: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Counters:
-    """What a launch had counted when it told."""
+    """Counts of a launch in one of its heartbeats."""
 
     generation: int
     told_us: int
@@ -101,16 +101,16 @@ class MinuteSums:
         """
         for first in range(max(minute, self.newest - MINUTES + 1, 0), self.newest + 1):
             if any(number != UNKNOWN for number in self._numbers(first)):
-                rows = [self._numbers(known) for known in range(first, self.newest + 1)]
+                rows = [self._numbers(later) for later in range(first, self.newest + 1)]
                 return first, list(zip(*rows, strict=True))
         return -1, [()] * _WIDTH
 
     def block(self, hour: int) -> bytes:
         """Pack the minutes of an hour, counted since 1970, as integers of 64 bits."""
-        known = range(self.newest - MINUTES + 1, self.newest + 1)
+        in_ring = range(self.newest - MINUTES + 1, self.newest + 1)
         numbers = array("q")
         for minute in range(hour * HOUR, (hour + 1) * HOUR):
-            numbers.extend(self._numbers(minute) if minute in known else [UNKNOWN] * _WIDTH)
+            numbers.extend(self._numbers(minute) if minute in in_ring else [UNKNOWN] * _WIDTH)
         return numbers.tobytes()
 
     def restore(self, hour: int, block: bytes, *, before: int) -> None:

@@ -129,14 +129,14 @@ class MinuteCache:
             raise
 
     async def _follow(self) -> None:
-        lost, taken = False, 0
+        lost, applied = False, 0
         while True:
             try:
                 async with aclosing(self._heartbeats.follow(self.since)) as arrivals:
                     async for arrival in arrivals:
-                        self.since, lost, taken = max(self.since, arrival.record.time), False, taken + 1
+                        self.since, lost, applied = max(self.since, arrival.record.time), False, applied + 1
                         self.take(arrival)
-                        if arrival.past and taken % _BREATHER == 0:
+                        if arrival.past and applied % _BREATHER == 0:
                             await asyncio.sleep(0)
             except LogUnavailable as error:
                 if not lost:  # log once per outage

@@ -28,7 +28,7 @@ class MinutesRow(SQLModel, table=True):
     created: int = Field(sa_type=BigInteger)
     """Sequence of the dagger's creation: one of the same name is another dagger."""
     data: bytes = Field(sa_type=LargeBinary)
-    """As `fleet.health.minutes.MinuteSums.block` packs them."""
+    """Numbers that `fleet.health.minutes.MinuteSums.block` has packed."""
 
 
 @dataclass(frozen=True, slots=True)
