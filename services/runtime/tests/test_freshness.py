@@ -192,6 +192,16 @@ def test_a_heartbeat_says_of_each_sink_with_rows_how_fresh_they_are() -> None:
     )] == [True, True, True]  # fmt: skip
 
 
+def test_the_last_minute_is_told_beside_the_hour() -> None:
+    done = acknowledge(acknowledge(new_progress(None), NOON, 40.0), NOON + MINUTE, 1.0)
+
+    now, later = (heartbeat_at(done, NOON + minutes * MINUTE).freshness["crm"] for minutes in (1, 2))
+
+    assert math.isclose(now.recent_p95_ms, 1_000, rel_tol=0.05)
+    assert math.isclose(now.p95_ms, 40_000, rel_tol=0.05)
+    assert not later.HasField("recent_p95_ms")
+
+
 def test_an_objective_is_missed_from_a_twentieth_of_the_rows_on_until_half_of_that() -> None:
     def after(late: int, before: Progress | None = None) -> Progress:
         sink = SinkFreshness(is_missed=bool(before and before.fresh["crm"].is_missed))

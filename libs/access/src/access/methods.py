@@ -258,6 +258,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "WatchRows": Rule(Action.READ, _of_name, audited=READ, audits=_streams_of_named),
         "DescribeArchive": Rule(Action.READ, _of_name),
         "WatchVitals": Rule(Action.READ, _of_name, views.vitals),
+        "ReadMetrics": Rule(Action.READ, _of_name),
         "WaitCompleted": Rule(Action.READ, _of_readers),
         "Validate": Rule(Action.VALIDATE, _of_spec_if_any, specifies=True),
     },

@@ -38,6 +38,7 @@ from api_gateway.rpc.sink_service import SinkService
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
 from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.minute_sums import MinuteCache
 from api_gateway.state.projection import Projection
 from api_gateway.state.projector import Projector
 from api_gateway.state.reader import StateReader
@@ -67,6 +68,7 @@ class Ground:
     quarantine_follower: QuarantineFollower
     """Follows `quarantine` into its index."""
     heartbeats: HeartbeatCache
+    minutes: MinuteCache
     vitals: Vitals
     audit: Audit
 
@@ -137,6 +139,7 @@ def assemble(ground: Ground, options: GatewayOptions) -> GatewayServices:
         hosts=hosts,
         samples=samples,
         heartbeats=ground.heartbeats,
+        minutes=ground.minutes,
         requests=requests,
         previews=Previews(hosts, fleet, requests, masking, seconds),
         reads=DaggerReads(fold, hosts, ground.heartbeats, requests, masking),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, cast
@@ -29,6 +29,8 @@ from api_gateway.rpc.alert_service import Alerts
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
 from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.minute_sums import MinuteCache
+from api_gateway.state.minute_table import MinuteTable
 from api_gateway.state.projection import Projection
 from api_gateway.state.projector import Projector
 from api_gateway.validate.query_check_pool import Checker, in_thread
@@ -132,6 +134,7 @@ async def serving(
         quarantine=quarantine,
         quarantine_follower=QuarantineFollower(quarantine, QuarantineIndex(projection.database)),
         heartbeats=heartbeat_cache,
+        minutes=MinuteCache(heartbeats, fold, MinuteTable(projection.database)),
         vitals=Vitals(heartbeat_cache, follower, fold),
         audit=Audit(audits, source),
     )
@@ -193,7 +196,8 @@ def _follow(
     others = (
         ground.alerts.run(),
         ground.quarantine_follower.run(),
-        _hear(ground.heartbeats, ground.follower, end),
+        _hear(ground.heartbeats.run, ground.follower, end),
+        _hear(ground.minutes.run, ground.follower, end),
         ground.vitals.run(),
         ground.audit.run(),
     )
@@ -232,11 +236,11 @@ async def fold_on(follower: Follower[ApplyResult], fold: Fold) -> None:
         pass
 
 
-async def _hear(heartbeats: HeartbeatCache, follower: Follower[ApplyResult], end: int) -> None:
+async def _hear(run: Callable[[], Awaitable[None]], follower: Follower[ApplyResult], end: int) -> None:
     """Read heartbeats once the fold knows which daggers there are. Raises: LogUnavailable."""
     with suppress(LogDamaged):
         await follower.wait_for(end)
-    await heartbeats.run()
+    await run()
 
 
 @asynccontextmanager

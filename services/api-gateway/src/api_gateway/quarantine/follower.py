@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
 from aiokafka.errors import KafkaError
 from sqlalchemy.exc import SQLAlchemyError
@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.place import Position, digest
 from api_gateway.quarantine.topic import Message, PartitionBounds, QuarantineTopic, TopicReader
+from api_gateway.state.database import in_thread
 from chassis.logging import logger
 
 AWAY: Final = (KafkaError, OSError, TimeoutError)
@@ -21,7 +22,6 @@ _RETRY_S: Final = 1.0
 _SESSION_S: Final = 300.0
 # Longest wait of a call for records that are not in the index yet; without them its response is degraded.
 _BEHIND_S: Final = 5.0
-T = TypeVar("T")
 
 
 class TopicUnreadable(Exception):  # noqa: N818 - reads as what is wrong
@@ -114,14 +114,14 @@ class QuarantineFollower:
 
     async def _begin(self, reader: TopicReader) -> None:
         """Continue each partition where the index ends, and drop what retention has removed."""
-        positions = await _in_thread(self._index.prepare)
+        positions = await in_thread(self._index.prepare)
         self._doubted = {}
         for number, bounds in (await reader.bounds()).items():
             position = positions.get(number, Position(0, b""))
             if position.next > bounds.end:
                 await self._forget(number, position)
                 position = Position(0, b"")
-            await _in_thread(lambda: self._index.expire(number, bounds.first))  # noqa: B023 - awaited
+            await in_thread(lambda: self._index.expire(number, bounds.first))  # noqa: B023 - awaited
             self._next[number] = max(position.next, bounds.first)
             again = position.last and position.next > bounds.first
             if again:  # read the last indexed record again: another digest means a recreated topic
@@ -130,7 +130,7 @@ class QuarantineFollower:
 
     async def _forget(self, partition: int, position: Position) -> None:
         logger().warning("quarantine.topic_recreated", partition=partition)
-        await _in_thread(lambda: self._index.forget(partition, position))
+        await in_thread(lambda: self._index.forget(partition, position))
 
     async def _take(self, messages: Sequence[Message]) -> bool:
         """Write messages to the index; return False where the topic was recreated, and must
@@ -145,7 +145,7 @@ class QuarantineFollower:
                 await self._forget(message.partition, doubted)
                 return False
         if new:
-            await _in_thread(lambda: self._index.write(new))
+            await in_thread(lambda: self._index.write(new))
         for message in new:
             self._next[message.partition] = message.offset + 1
         self._wake()
@@ -154,15 +154,3 @@ class QuarantineFollower:
     def _wake(self) -> None:
         self._progress.set()
         self._progress = asyncio.Event()
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Run work in a thread and return its result. A cancelled caller waits for its end: threads cannot be
-    cancelled.
-    """
-    working = asyncio.create_task(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait([working])
-        raise

@@ -17,13 +17,14 @@ from api_gateway.hosts.routes import living
 from api_gateway.hosts.rows_and_logs import DaggerReads
 from api_gateway.hosts.sink_tests import SinkTests
 from api_gateway.hosts.stream_samples import Samples
-from api_gateway.rpc import completion, filters, paging, revisions, validate_response
+from api_gateway.rpc import completion, filters, metrics, paging, revisions, validate_response
 from api_gateway.rpc.lists import check_sequence
 from api_gateway.rpc.past_records import PastRecords
 from api_gateway.rpc.watch_events import watch
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
 from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.minute_sums import MinuteCache
 from api_gateway.state.projection import Projection
 from api_gateway.state.reader import StateReader
 from api_gateway.state.writer import RequestWriter
@@ -53,6 +54,7 @@ class DaggerParts:
     hosts: Hosts
     samples: Samples
     heartbeats: HeartbeatCache
+    minutes: MinuteCache
     requests: DaggerRequests
     previews: Previews
     reads: DaggerReads
@@ -278,6 +280,13 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         async with aclosing(self._parts.vitals.watch(request)) as steps:
             async for step in steps:
                 yield step
+
+    async def ReadMetrics(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ReadMetricsRequest, context: Context
+    ) -> gateway_pb2.ReadMetricsResponse:
+        """Return what a dagger did in each minute of the last day."""
+        dagger = living(await self._parts.reader.state(context, 0), request.name)
+        return metrics.read(request, dagger, self._parts.minutes, self._parts.heartbeats)
 
     async def WaitCompleted(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WaitCompletedRequest, context: Context

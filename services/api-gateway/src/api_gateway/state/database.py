@@ -5,16 +5,18 @@ Everything in it can be rebuilt from Kafka. Calls block: run them in a thread.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import URL, Connection, ExceptionContext, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, SQLModel, create_engine
 
+T = TypeVar("T")
 _FILE: Final = "sqlite:///"
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -113,3 +115,15 @@ def _begin(connection: Connection) -> None:
     # IMMEDIATE: a writer that reads first would fail where another has written meanwhile
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run work in a thread and return its result. A cancelled caller waits for its end: threads cannot be
+    cancelled.
+    """
+    working = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise

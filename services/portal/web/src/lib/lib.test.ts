@@ -135,12 +135,13 @@ describe("an earlier time", () => {
   it("lies below now, as if it were later", () => {
     const now = series(table([row(120, "Bali", 3n), row(180, "Bali", 4n)]), "orders", "city");
     const before = series(table([row(60, "Bali", 1n), row(121, "Bali", 2n)]), "orders", "city");
-    expect(overlaid(now, before, 60, "a minute before")).toEqual({
+    const earlier = [{ series: before, later: 60, suffix: "a minute before" }];
+    expect(overlaid(now, earlier)).toEqual({
       times: [120, 180, 181],
       labels: ["Bali", "Bali, a minute before"],
       values: [
-        [3, 4, null],
-        [1, null, 2],
+        [3, 4, undefined],
+        [1, undefined, 2],
       ],
       ghosts: 1,
     });

@@ -21,6 +21,11 @@ export function say(parameters: Record<string, string>): void {
   now();
 }
 
+/** Say something more in the address; what is empty is taken out of it, and all else stays. */
+export function amend(parameters: Record<string, string>): void {
+  say({ ...Object.fromEntries(new URLSearchParams(location.search)), ...parameters });
+}
+
 /** What the address says of a parameter; empty when nothing. */
 export const said = (name: string): string => new URLSearchParams(route.search).get(name) ?? "";
 

@@ -1,6 +1,7 @@
 import type { Row, RowField } from "../gen/daggers/v1/output_pb.ts";
 import { type OutputColumn, OutputColumn_Role as Role } from "../gen/daggers/v1/findings_pb.ts";
 import { ms } from "./format.ts";
+import { selected } from "./select.ts";
 
 export type Cell = string | number | bigint | boolean | null;
 export interface Column {
@@ -52,13 +53,27 @@ export function table(rows: Row[]): Table {
 
 /** A table with its columns in the order of SELECT; what SELECT does not name comes last, as it was. */
 export function inOrder(table: Table, outputs: OutputColumn[]): Table {
-  const is = (output: OutputColumn, { name, kind }: Column): boolean =>
+  return ordered(table, outputs, (output, { name, kind }) =>
     output.role === Role.TIME
       ? kind === "time"
-      : (kind === "tag") === (output.role === Role.TAG) && (output.key || output.name) === name;
+      : (kind === "tag") === (output.role === Role.TAG) && (output.key || output.name) === name,
+  );
+}
+
+/** The same by the text of a query, for rows that were read back from a sink. */
+export function asSelected(table: Table, sql: string): Table {
+  return ordered(table, selected(sql), (name, column) =>
+    column.kind === "time"
+      ? TIMES.includes(name)
+      : name.replace(/^(tag|label)_/, "") === column.name.toLowerCase(),
+  );
+}
+const TIMES = ["window_timestamp", "rowtime", "event_timestamp"];
+
+function ordered<T>(table: Table, wanted: T[], is: (wanted: T, column: Column) => boolean): Table {
   const rank = (at: number): number => {
-    const found = outputs.findIndex((each) => is(each, table.columns[at]!));
-    return found < 0 ? outputs.length : found;
+    const found = wanted.findIndex((each) => is(each, table.columns[at]!));
+    return found < 0 ? wanted.length : found;
   };
   const order = table.columns.map((_, at) => at).sort((one, other) => rank(one) - rank(other));
   return {
@@ -68,10 +83,12 @@ export function inOrder(table: Table, outputs: OutputColumn[]): Table {
 }
 
 export interface Series {
+  /** Seconds since 1970. */
   times: number[];
   labels: string[];
-  values: (number | null)[][];
-  /** How many of them, the last, are of an earlier time. */
+  /** Of each label a value for each time; null: no row, which is a gap; undefined: a time of another line alone. */
+  values: (number | null | undefined)[][];
+  /** How many of them, the last, are of an earlier time: as many of each earlier time as there are of now. */
   ghosts?: number;
 }
 const MOST = 6;
@@ -112,27 +129,64 @@ export function series(table: Table, value: string, by: string, only?: string[])
     sums.set(REST, rest);
     labels.push(REST);
   }
-  const x = [...times].sort((a, c) => a - c);
+  const x = withMissing([...times].sort((a, c) => a - c));
   return { times: x, labels, values: labels.map((label) => x.map((at) => sums.get(label)?.get(at) ?? null)) };
 }
 
-/** Series with those of an earlier time behind them, as if they were so many seconds later. */
-export function overlaid(now: Series, before: Series, later: number, suffix: string): Series {
-  const times = [...new Set([...now.times, ...before.times.map((each) => each + later)])].sort(
+const LONGEST = 20_000;
+
+/**
+ * Times in order, with those at which a window has no rows at all: windows are of one length, so most times are as far
+ * apart as the nearest two, and the others a multiple of that. Rows that come at any time miss none.
+ */
+export function withMissing(times: number[]): number[] {
+  const steps = times.slice(1).map((time, at) => time - times[at]!);
+  const step = Math.min(...steps);
+  const even = steps.filter((each) => each === step).length;
+  const whole = steps.every((each) => Number.isInteger(each / step));
+  if (even * 2 < steps.length || even < 2 || !whole) return times;
+  const all: number[] = [];
+  for (let at = times[0]!; at <= times.at(-1)! && all.length < LONGEST; at += step) all.push(at);
+  return all;
+}
+
+/** The series of an earlier time. */
+export interface Earlier {
+  series: Series;
+  /** How many seconds before. */
+  later: number;
+  /** What stands behind its labels. */
+  suffix: string;
+}
+
+/** Series with those of earlier times behind them, as if they were of now. */
+export function overlaid(now: Series, earlier: Earlier[]): Series {
+  const all = [{ series: now, later: 0, suffix: "" }, ...earlier];
+  const times = [...new Set(all.flatMap((one) => one.series.times.map((each) => each + one.later)))].sort(
     (a, b) => a - b,
   );
-  const placed = (of: Series, shift: number) =>
-    of.values.map((values) => {
-      const known = new Map(of.times.map((time, at) => [time + shift, values[at] ?? null]));
-      return times.map((time) => known.get(time) ?? null);
-    });
   return {
     times,
-    labels: [...now.labels, ...before.labels.map((each) => `${each}, ${suffix}`)],
-    values: [...placed(now, 0), ...placed(before, later)],
-    ghosts: before.labels.length,
+    labels: all.flatMap((one) => one.series.labels.map((each) => each + (one.suffix && `, ${one.suffix}`))),
+    values: all.flatMap((one) =>
+      one.series.values.map((values) => {
+        const known = new Map(one.series.times.map((time, at) => [time + one.later, values[at]]));
+        return times.map((time) => known.get(time));
+      }),
+    ),
+    ghosts: earlier.reduce((sum, one) => sum + one.series.labels.length, 0),
   };
 }
+
+/** The places of values that stand alone between gaps: a line has no length there. */
+export const alone = (values: readonly (number | null | undefined)[]): number[] => {
+  const known = (place: number, by: number): boolean => {
+    for (let at = place + by; at >= 0 && at < values.length; at += by)
+      if (values[at] !== undefined) return values[at] !== null;
+    return false;
+  };
+  return values.flatMap((value, at) => (value != null && !known(at, -1) && !known(at, 1) ? [at] : []));
+};
 
 const key = (row: Row): string =>
   row.key || `${row.time?.seconds}.${row.time?.nanos} ${JSON.stringify(Object.entries(row.tags).sort())}`;

@@ -97,6 +97,8 @@ def to_proto(sink: SinkFreshness, now: datetime) -> Freshness:
         p95_ms=quantile_ms(counts, 0.95),
         p99_ms=quantile_ms(counts, 0.99),
     )
+    if recent := sink.lately(now, _MINUTE):
+        message.recent_p95_ms = quantile_ms(recent, 0.95)
     if sink.waiting_since is not None:
         message.waiting_since.FromDatetime(sink.waiting_since)
     return message

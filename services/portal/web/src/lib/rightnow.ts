@@ -1,0 +1,66 @@
+import { type Dagger, Phase } from "../gen/daggers/v1/dagger_pb.ts";
+import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
+import { count, ms, zoned } from "./format.ts";
+import { took } from "./freshness.ts";
+import { type Tone, tone, trouble, word } from "./phase.ts";
+import { ageOf, still } from "./standing.ts";
+
+const OF_TEAM = "TEAM_QUOTA";
+
+/** Whether a dagger is right at a time, in one sentence. */
+export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: string } {
+  const at = ms(dagger.phaseTime);
+  const since = at === null ? "" : ` since ${zoned(at, now)}`;
+  const heard = ms(dagger.vitals?.heardTime);
+  // What a whole team uses is no fault of this one.
+  const fault = dagger.vitals?.warnings[0]?.code === OF_TEAM ? null : trouble(dagger);
+  const shown = tone(dagger.phase);
+  if (dagger.phase === Phase.FAILED || shown === "bad")
+    return {
+      tone: "bad",
+      text: `No: ${fault ? fault.what : `it is ${word(dagger.phase).toLowerCase()}${since}.`}`,
+    };
+  if (shown === "idle") {
+    const starts = [Phase.PENDING, Phase.STARTING].includes(dagger.phase);
+    const state = word(dagger.phase).toLowerCase();
+    if (fault && starts) return { tone: "warn", text: `Not yet: ${fault.what}` };
+    return {
+      tone: "idle",
+      text: `${starts ? "Not yet: it is" : "It writes no rows: it is"} ${state}${since}.`,
+    };
+  }
+  if (still(heard, now))
+    return { tone: "warn", text: `Nobody knows: its driver was heard last ${ageOf(heard!, now)}.` };
+  if (fault || shown === "warn")
+    return {
+      tone: "warn",
+      text: `Not quite: ${fault?.what ?? `it is ${word(dagger.phase).toLowerCase()}${since}.`}`,
+    };
+  return dagger.vitals ? doing(dagger.vitals, since) : { tone: "good", text: `It runs${since}.` };
+}
+
+/** Of a dagger that runs, and of which nobody has said that anything is wrong. */
+function doing(vitals: Vitals, since: string): { tone: Tone; text: string } {
+  const lost = [
+    vitals.recentLateRows ? `${count(vitals.recentLateRows)} rows were late` : "",
+    vitals.recentQuarantined ? `${count(vitals.recentQuarantined)} records were quarantined` : "",
+  ].filter(Boolean);
+  if (lost.length)
+    return { tone: "warn", text: `Mostly: it runs, and in the last 5 min ${lost.join(" and ")}.` };
+  if (!vitals.rows)
+    return {
+      tone: "idle",
+      text: `It runs${since}, and has written no rows yet: they come when a window closes.`,
+    };
+  const [sink, worst] = Object.entries(vitals.freshness).reduce<[string, bigint]>(
+    (found, [name, each]) => (each.rows && each.p95Ms > found[1] ? [name, each.p95Ms] : found),
+    ["", -1n],
+  );
+  const fresh = sink
+    ? `: 95 of 100 rows are in ${sink} within ${took(worst)} of the end of their window`
+    : "";
+  return {
+    tone: "good",
+    text: `Yes${fresh || `: it runs${since}`}, and nothing was late or quarantined in the last 5 min.`,
+  };
+}
