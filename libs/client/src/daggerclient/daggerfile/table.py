@@ -11,7 +11,7 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerclient.daggerfile import forward, sinks
+from daggerclient.daggerfile import forward, sinks, tests
 from daggerclient.daggerfile.forms import MEMORY, ROWS, START, TEXT, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
@@ -99,4 +99,5 @@ SPEC = (
     Row("consumer_group", TEXT),
     Row("max_rows_per_batch", ROWS),
     Row("freshness", span(positive=True)),
+    Row("tests", items(Form(tests.read, tests.show), "tests")),
 )
