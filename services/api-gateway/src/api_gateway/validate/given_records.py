@@ -28,6 +28,7 @@ from fleet import Fleet
 MALFORMED: Final = "MALFORMED_RECORD"
 SENSITIVE: Final = "SENSITIVE_TEST"
 _WHERE: Final = re.compile(r"^Failed to parse (?P<field>\S+) field: (?P<why>.*)$", re.DOTALL)
+_AT: Final = re.compile(r" at \w+\.(?P<field>[\w.\[\]]+)$")
 _LONGEST: Final = 300
 
 
@@ -152,7 +153,9 @@ def _explain(name: str, text: str) -> tuple[str, str]:
     field, why = name, text
     while (match := _WHERE.match(why)) is not None:
         field, why = match["field"], match["why"]
-    return field[:_LONGEST], why.strip().rstrip(".")[:_LONGEST]
+    if (match := _AT.search(why)) is not None:
+        field, why = match["field"], why[: match.start()]
+    return field.rstrip(".")[:_LONGEST], why.strip().rstrip(".")[:_LONGEST]
 
 
 def _has(message: Message, path: Sequence[str]) -> bool:
