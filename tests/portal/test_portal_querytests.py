@@ -48,7 +48,7 @@ def test_a_test_is_written_run_and_mended(visit: Opened, packages: Path) -> None
             took_ms=700,
             actual=[CAME],
         )
-        done = query_tests_pb2.TestsDone(passed=passed, failed=not passed)
+        done = query_tests_pb2.TestsDone(passed=int(passed), failed=int(not passed))
         steps = [
             query_tests_pb2.TestDaggerResponse(result=result),
             query_tests_pb2.TestDaggerResponse(done=done),

@@ -103,8 +103,8 @@ def _expected(
         elif not row:
             problem = f"{called}, expected row {index + 1}: must have a column that is compared"
             yield Violation(inner, problem, "REQUIRED")
-        for name in row if row and known is not None else ():
-            if name not in known:
+        for name in row or ():
+            if known is not None and name not in known:
                 near = nearest(name, known)
                 there = hint(near, f": there are {', '.join(known)}")
                 problem = f"{called}, expected row {index + 1}: the query has no column {name[:100]}{there}"

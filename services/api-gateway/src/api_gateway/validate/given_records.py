@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -116,7 +116,7 @@ def _message(spec: spec_pb2.DaggerSpec, table: str, fleet: Fleet) -> type[Messag
 
 def _parse(record: Message, content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Set the fields of a record; yield each that cannot be, and why."""
-    kind: Descriptor = record.DESCRIPTOR
+    kind = cast(Descriptor, record.DESCRIPTOR)
     for name, value in content.items():
         yield from (unknown := list(_unknown({name: value}, kind)))
         try:
@@ -135,7 +135,7 @@ def _unknown(content: Mapping[str, Any], kind: Descriptor, path: str = "") -> It
             yield inner[:_LONGEST], f"{kind.full_name} has no such field" + hint(near, "")
             continue
         for message in _messages_in(field, value):
-            yield from _unknown(message, field.message_type, inner)
+            yield from _unknown(message, cast(Descriptor, field.message_type), inner)
 
 
 def _messages_in(field: FieldDescriptor, value: Any) -> Sequence[Mapping[str, Any]]:
@@ -160,7 +160,7 @@ def _explain(name: str, text: str) -> tuple[str, str]:
 
 def _has(message: Message, path: Sequence[str]) -> bool:
     """Tell whether anything stands at a path of a message, in any element of lists."""
-    kind: Descriptor = message.DESCRIPTOR
+    kind = cast(Descriptor, message.DESCRIPTOR)
     field = kind.fields_by_name.get(path[0])
     if field is None:
         return False
