@@ -29,7 +29,7 @@ FAILS = (
 )
 
 
-class Host(sampling.Host):
+class CountingHost(sampling.Host):
     """A host that counts the records that it is given, in one row."""
 
     async def PreviewHostDagger(  # noqa: N802 - gRPC's name
@@ -45,7 +45,7 @@ class Host(sampling.Host):
 @pytest.fixture(scope="module")
 def host() -> Any:
     """Address of a host, in a thread of its own."""
-    yield from sampling.served(Host())
+    yield from sampling.served(CountingHost())
 
 
 gateway = sampling.gateway

@@ -24,12 +24,12 @@ CAME = '{"records": 2}'
 
 def test_a_test_is_written_run_and_mended(visit: Opened, packages: Path) -> None:
     one = visit(axe=True)
-    asked: list[query_tests_pb2.TestDaggerRequest] = []
+    requests: list[query_tests_pb2.TestDaggerRequest] = []
 
     def run(route: Route) -> None:
         body: Any = route.request.post_data_buffer
         request = query_tests_pb2.TestDaggerRequest.FromString(body[5:])
-        asked.append(request)
+        requests.append(request)
         [test] = request.spec.tests
         passed = list(test.expect.rows) == [CAME]
         difference = Difference(
@@ -85,8 +85,8 @@ def test_a_test_is_written_run_and_mended(visit: Opened, packages: Path) -> None
     expect(tests.get_by_text("Passed", exact=True)).to_be_visible()
     expect(tests).to_contain_text("1 of 1 passed.")
     assert failing == []
-    assert [list(request.tests) for request in asked] == [["two bookings"], []]
-    [given] = asked[0].spec.tests[0].given
+    assert [list(request.tests) for request in requests] == [["two bookings"], []]
+    [given] = requests[0].spec.tests[0].given
     assert (given.table, list(given.records)) == ("bookings", [RECORD, RECORD])
 
 

@@ -76,8 +76,8 @@ def test_what_is_shown_reads_as_the_same() -> None:
             other.expect.late,
             other.expect.quarantined,
         )
-        for given, shown in zip(one.given, other.given, strict=True):
-            assert list(map(json.loads, given.records)) == list(map(json.loads, shown.records))
+        for given, again_given in zip(one.given, other.given, strict=True):
+            assert list(map(json.loads, given.records)) == list(map(json.loads, again_given.records))
 
 
 def test_everything_that_is_wrong_is_found_at_once_with_its_place() -> None:

@@ -28,7 +28,7 @@ EXPECTED = {"tag_city": "Jakarta", "orders": 1, "window_timestamp": "2026-01-01T
 END = datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC)
 
 
-class Engine(Host):
+class HostOfOneRow(Host):
     """A host that gives one row for each test, which counts the records it was given."""
 
     def __init__(self, fails: grpc.StatusCode | None = None) -> None:
@@ -50,7 +50,7 @@ class Engine(Host):
 
 
 def check(name: str, *records: str, **expect: Any) -> spec_pb2.QueryTest:
-    """A test of records of the one table; it expects `rows` as mappings."""
+    """Build a test of records of the one table; it expects `rows` as mappings."""
     rows = [json.dumps(row) for row in expect.pop("rows", ())]
     given = [spec_pb2.GivenRecords(table="data_stream", records=records)]
     return spec_pb2.QueryTest(name=name, given=given, expect=spec_pb2.ExpectedOutput(rows=rows, **expect))
@@ -67,14 +67,14 @@ async def run(client: Any, spec: spec_pb2.DaggerSpec, *names: str) -> list[pb.Te
     return [step async for step in client.daggers.TestDagger(request, timeout=20)]
 
 
-async def refused(client: Any, spec: spec_pb2.DaggerSpec, *names: str) -> ApiError:
+async def refusal_of(client: Any, spec: spec_pb2.DaggerSpec, *names: str) -> ApiError:
     with pytest.raises(grpc.RpcError) as caught:
         await run(client, spec, *names)
     return from_rpc_error(caught.value)
 
 
 async def test_each_test_is_computed_by_a_host_and_compared(harness: Any, samples: Any) -> None:
-    host = Engine()
+    host = HostOfOneRow()
     spec = with_tests(
         samples,
         check("one booking", RECORD, rows=[EXPECTED]),
@@ -103,18 +103,18 @@ async def test_each_test_is_computed_by_a_host_and_compared(harness: Any, sample
     assert (steps[-1].done.passed, steps[-1].done.failed) == (1, 1)
     assert only.test == "two bookings"
     assert written == 0
-    asked = host.tests[0]
-    [table] = asked.given.tables
+    first_request = host.tests[0]
+    [table] = first_request.given.tables
     booking = GetMessageClass(descriptor(schemas.prune(samples.files()), "shop.Booking"))
     assert table.table == "data_stream"
     assert json.loads(RECORD)["city"] == booking.FromString(table.records[0]).city
     assert [one.given.HasField("now") for one in host.tests] == [False, True, True]
-    assert not asked.request.spec.tests
-    assert [sink.WhichOneof("kind") for sink in asked.request.spec.sinks] == ["log"]
+    assert not first_request.request.spec.tests
+    assert [sink.WhichOneof("kind") for sink in first_request.request.spec.sinks] == ["log"]
 
 
 async def test_a_test_that_cannot_be_run_has_failed_and_the_others_go_on(harness: Any, samples: Any) -> None:
-    host = Engine(grpc.StatusCode.INVALID_ARGUMENT)
+    host = HostOfOneRow(grpc.StatusCode.INVALID_ARGUMENT)
     spec = with_tests(samples, check("one", RECORD), check("two", RECORD))
     async with serving(("a", host)) as log, harness.running(log, host_access=HostAccess(here="a")) as client:
         await samples.fill(client)
@@ -137,7 +137,7 @@ async def test_everything_that_is_wrong_with_tests_is_said_at_once(ready: Any, s
     wrong.given.add(table="orders")
     spec = with_tests(samples, wrong, check("twice"), check("twice", late=-1))
 
-    error = await refused(ready, spec, "thrice")
+    error = await refusal_of(ready, spec, "thrice")
     validated = await ready.daggers.Validate(
         pb.ValidateRequest(name="counts", spec=spec, without_topics=True), timeout=10
     )
@@ -183,7 +183,7 @@ async def test_everything_that_is_wrong_with_tests_is_said_at_once(ready: Any, s
     ],
 )
 async def test_tests_have_bounds(ready: Any, samples: Any, tests: Any, reason: str, field: str) -> None:
-    error = await refused(ready, with_tests(samples, *tests))
+    error = await refusal_of(ready, with_tests(samples, *tests))
 
     assert (reason, field) in [(one.reason, one.field) for one in error.violations]
 

@@ -39,10 +39,10 @@ def session() -> Iterator[SparkSession]:
         yield session
 
 
-def computed(
+def compute(
     session: SparkSession, folder: Path, sql: str, now: float | None = None, **tables: list[bytes]
 ) -> tuple[list[dict[str, Any]], gateway_pb2.PreviewDone]:
-    """The rows and the end of what becomes of given records; `now`: seconds after noon."""
+    """Return the rows and the end of what becomes of given records; `now`: seconds after noon."""
     dagger = Unread(folder, "127.0.0.1:1", sql)
     dagger.sinks = [spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=1)))]
     run_dir = folder / "run"
@@ -70,7 +70,7 @@ def test_all_windows_close_and_what_is_late_does_not_depend_on_batches(
 ) -> None:
     seconds = [10, 20, 75, 30, 59, 80, 65, 200]  # the delay is a second: 30 and 59 come after 60 was closed
 
-    rows, done = computed(
+    rows, done = compute(
         session,
         tmp_path,
         COUNT_SQL,
@@ -88,7 +88,7 @@ def test_all_windows_close_and_what_is_late_does_not_depend_on_batches(
 
 
 def test_the_clock_stands_still(session: SparkSession, tmp_path: Path) -> None:
-    rows, _ = computed(
+    rows, _ = compute(
         session, tmp_path, CLOCK_SQL, data_stream=[booking(5, order="x"), booking(2, order="y")]
     )
 
@@ -105,7 +105,7 @@ def test_the_clock_stands_still(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_streams_end_together(session: SparkSession, tmp_path: Path) -> None:
-    rows, done = computed(
+    rows, done = compute(
         session,
         tmp_path,
         JOIN_SQL,
@@ -118,6 +118,6 @@ def test_streams_end_together(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_no_record_gives_no_row(session: SparkSession, tmp_path: Path) -> None:
-    rows, done = computed(session, tmp_path, COUNT_SQL, data_stream=[])
+    rows, done = compute(session, tmp_path, COUNT_SQL, data_stream=[])
 
     assert (rows, done.records) == ([], 0)

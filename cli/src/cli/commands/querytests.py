@@ -30,13 +30,13 @@ def run_tests(
         list[str] | None, typer.Option("--only", metavar="TEST", help="Run this test; may be repeated.")
     ] = None,
 ) -> None:
-    """Nothing is read from Kafka, and nothing is written. Exit with 1 where a test fails."""
+    """Read nothing from Kafka, and write nothing. Exit with 1 where a test fails."""
     path = one_file(file, flag)
     text = read_file(path)
     files, errors = parse_file(text, str(path))
     if errors:  # with the gateway's findings about the rest of the file
         validate_file(session, text, str(path)).check()
-    chosen = [one for one in files if _wanted(one, only or ())]
+    chosen = [one for one in files if _select_names(one, only or ())]
     if not chosen:
         names = [test.name for one in files for test in one.spec.tests]
         if only and names:
@@ -46,7 +46,7 @@ def run_tests(
         documents = [
             document
             for one in chosen
-            for document in run(session, gateway, one, str(path), _wanted(one, only or ()))
+            for document in run(session, gateway, one, str(path), _select_names(one, only or ()))
         ]
     failed = sum(not document["passed"] for document in documents)
     passed = len(documents) - failed
@@ -112,6 +112,6 @@ def _results(
             session.out.note(querytest_text.progress(step.progress))
 
 
-def _wanted(file: DaggerFile, only: Sequence[str]) -> list[str]:
+def _select_names(file: DaggerFile, only: Sequence[str]) -> list[str]:
     """Return the names of the tests of a dagger that are run."""
     return [test.name for test in file.spec.tests if not only or test.name in only]

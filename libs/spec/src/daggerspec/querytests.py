@@ -16,7 +16,7 @@ from daggerspec.protobuf import is_instant
 from daggerspec.violation import Violation
 
 REASONS: Final = ("NO_EVENT_TIME", "FROM_THE_FUTURE")
-"""Why a given record may be quarantined: it is a message, and so can be decoded."""
+"""Reasons for which a given record may be quarantined: it is a message, and so can be decoded."""
 _NAME_LENGTH: Final = 200
 
 
@@ -85,16 +85,16 @@ def _of_test(
             if read_object(text) is None:
                 problem = f"{called}, {given.table}, record {index + 1}: must be a JSON object"
                 yield Violation(f"{inner}.records[{index}]", problem, "MALFORMED")
-    yield from _expected(f"{path}.expect", called, test.expect, columns)
+    yield from _check_expected(f"{path}.expect", called, test.expect, columns)
 
 
-def _expected(
+def _check_expected(
     path: str, called: str, expect: spec_pb2.ExpectedOutput, columns: Sequence[Column] | None
 ) -> Iterator[Violation]:
     if len(expect.rows) > limits.TEST_ROWS:
         problem = f"{called} are {len(expect.rows):,} rows; a test may expect {limits.TEST_ROWS:,}"
         yield Violation(f"{path}.rows", problem, "TOO_MANY")
-    known = None if columns is None else [column.name for column in columns]
+    output = None if columns is None else [column.name for column in columns]
     for index, text in enumerate(expect.rows):
         inner, row = f"{path}.rows[{index}]", read_object(text)
         if row is None:
@@ -104,9 +104,9 @@ def _expected(
             problem = f"{called}, expected row {index + 1}: must have a column that is compared"
             yield Violation(inner, problem, "REQUIRED")
         for name in row or ():
-            if known is not None and name not in known:
-                near = nearest(name, known)
-                there = hint(near, f": there are {', '.join(known)}")
+            if output is not None and name not in output:
+                near = nearest(name, output)
+                there = hint(near, f": there are {', '.join(output)}")
                 problem = f"{called}, expected row {index + 1}: the query has no column {name[:100]}{there}"
                 yield Violation(inner, problem, "UNKNOWN_COLUMN", suggestion=near)
     for reason, count in sorted(expect.quarantined.items()):

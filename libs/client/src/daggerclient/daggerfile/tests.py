@@ -42,11 +42,11 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.QueryTest:
             given = test.given.add(table=table)
             given.records.extend(_objects(reader, node, f"{inner}.records", "records"))
     if "expect" in values:
-        test.expect.CopyFrom(_expected(reader, values["expect"], f"{path}.expect"))
+        test.expect.CopyFrom(_read_expected(reader, values["expect"], f"{path}.expect"))
     return test
 
 
-def _expected(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.ExpectedOutput:
+def _read_expected(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.ExpectedOutput:
     values, expected = reader.mapping(node, path, EXPECTED), spec_pb2.ExpectedOutput()
     if not values:
         reader.fail(node, path, "MISSING_KEY", f"{path} says nothing: rows: [] is none of them")

@@ -22,10 +22,10 @@ def at(plan: Plan, now: datetime) -> Plan:
     return replace(
         plan,
         spark_sql=fix_clock(plan.spark_sql, now),
-        staged=_staged(plan.staged, now),
+        staged=_fix_stages(plan.staged, now),
         partial_aggregation=partial
         and replace(
-            partial, spark_sql=fix_clock(partial.spark_sql, now), staged=_staged(partial.staged, now)
+            partial, spark_sql=fix_clock(partial.spark_sql, now), staged=_fix_stages(partial.staged, now)
         ),
     )
 
@@ -42,7 +42,7 @@ def fix_clock(sql: str, now: datetime) -> str:
     return _CLOCKS.sub(literal, sql)
 
 
-def _staged(staged: StagedQuery | None, now: datetime) -> StagedQuery | None:
+def _fix_stages(staged: StagedQuery | None, now: datetime) -> StagedQuery | None:
     if staged is None:
         return None
     stages = tuple(replace(stage, spark_sql=fix_clock(stage.spark_sql, now)) for stage in staged.stages)

@@ -69,9 +69,9 @@ def assign(
 
     def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
         if given is not None:
-            start, first = given.begin(topics)
-            ranges[table] = RangeBounds(start, {p: given.count(table) for p in first})
-            return start
+            begin, first = given.begin(topics)
+            ranges[table] = RangeBounds(begin, {p: given.count(table) for p in first})
+            return begin
         with closing(_broker(streams[table], context)) as broker:
             if context.range is not None:
                 times = EventTimes.of_stream(streams[table], context.descriptors)
