@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from tests.filled import alone, choices, filled
 from tests.golden.sections import write
 
-from cli.output import plan_text, preview_text
+from cli.output import plan_text, preview_text, querytest_text
 from cli.output.json_views import archives, audit, clusters, findings, quarantine
 from cli.output.json_views.answers import action, to_json
 from daggerspec.exactjson import dumps
@@ -29,6 +29,10 @@ VIEWS: Final[Mapping[str, tuple[type[Message], View]]] = {
     "revision": (gateway_pb2.Revision, to_json),
     "plan": (gateway_pb2.PlanDaggerResponse, lambda plan: plan_text.document("orders", plan)),
     "preview": (gateway_pb2.PreviewDaggerResponse, lambda step: list(preview_text.documents([step]))),
+    "test of a query": (
+        gateway_pb2.TestResult,
+        lambda result: querytest_text.document("orders", result),
+    ),
     "finding": (gateway_pb2.Finding, findings.finding),
     "column": (gateway_pb2.OutputColumn, findings.column),
     "event": (gateway_pb2.Event, to_json),

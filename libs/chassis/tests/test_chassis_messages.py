@@ -19,6 +19,7 @@ def test_what_carries_a_schema_or_a_query_may_be_large_and_nothing_else() -> Non
         "PlanDagger",
         "PreviewDagger",
         "RegisterSchema",
+        "TestDagger",
         "TestSink",
         "UpdateDagger",
         "Validate",

@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from cli.commands import querytests
 from cli.commands.planned_edit import AcceptLoss, Edit, apply_planned
 from cli.errors import CliError, RefusedError
 from cli.files.dagger_file import parse_file, read_file, validate_file, with_place
@@ -31,9 +32,13 @@ def apply(
     session: Session,
     file: File = None,
     flag: FileFlag = None,
+    *,
     message: Annotated[str, typer.Option("--message", "-m", help="Reason, for `daggers history`.")] = "",
     yes: Yes = False,
     accept_loss: AcceptLoss = False,
+    test: Annotated[
+        bool, typer.Option("--test", help="Run the tests of the file first; apply nothing where one fails.")
+    ] = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
@@ -47,6 +52,8 @@ def apply(
     files = _read(session, text, str(path))
     with session.connect({"message": "--message"}) as gateway:
         try:
+            if test:
+                querytests.check(session, gateway, files, str(path))
             if len(files) > 1:
                 # nothing half-done: all of the file is accepted, or none of it
                 _each(files, str(path), lambda one: gateway.apply(one.name, one.spec, validate_only=True))

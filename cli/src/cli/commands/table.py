@@ -22,6 +22,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "Run a query on real data with the engine of daggers, and show its rows; write nothing.",
             "cli.commands.preview",
         ),
+        "test": LazyCommand(
+            "Run the tests of a dagger file: given records, and the rows that they must give.",
+            "cli.commands.querytests",
+        ),
         "get": LazyCommand(
             "Show a dagger: its specification, observed state and open alerts.", "cli.commands.daggers"
         ),

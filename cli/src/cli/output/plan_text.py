@@ -18,6 +18,7 @@ EFFECTS = {
     gateway_pb2.PlanDaggerResponse.EFFECT_STATE_KEPT: "a new driver, its state is kept",
     gateway_pb2.PlanDaggerResponse.EFFECT_RECOMPUTED: "a new driver, open windows are recomputed",
     gateway_pb2.PlanDaggerResponse.EFFECT_CONTINUES_BEHIND: "a new driver, goes on without its state",
+    gateway_pb2.PlanDaggerResponse.EFFECT_WITHOUT_RESTART: "its driver goes on",
     gateway_pb2.PlanDaggerResponse.EFFECT_UNKNOWN: "a new driver, what becomes of its state is not known",
 }
 FILE = "the file"

@@ -244,6 +244,8 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "PreviewDagger": Rule(
             Action.READ, _of_spec, specifies=True, sends=False, audited=PREVIEW, audits=_streams_specified
         ),
+        # of records that the caller gives: it shows nobody's
+        "TestDagger": Rule(Action.READ, _of_spec, specifies=True, sends=False),
         "UpdateDagger": Rule(Action.CHANGE, _of_edit, views.one_dagger, clusters=_to_run_on, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),

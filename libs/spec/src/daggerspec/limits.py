@@ -33,6 +33,14 @@ PREVIEW_S: Final = 60.0
 """The longest run of a preview in seconds, once its host has begun."""
 PREVIEW_LAST: Final = timedelta(hours=24)
 """The longest time that `last` may go back."""
+QUERY_TESTS: Final = 50
+"""Tests of a query that a dagger has."""
+TEST_RECORDS: Final = 1_000
+"""Given records of one of them, of all its tables."""
+TEST_ROWS: Final = 1_000
+"""Rows that one of them expects, or gives."""
+TESTS_BYTES: Final = 256 * 1024
+"""All of them together, as they stand in the specification."""
 WATCH_S: Final = 1.0
 """Between the looks of a watch."""
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults, fields, labels, limits, query, sinks
+from daggerspec import defaults, fields, labels, limits, query, querytests, sinks
 from daggerspec.catalogue import Catalogue
 from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
@@ -35,6 +35,8 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     for number, stream in enumerate(spec.streams):
         yield from _reading(f"{path}.streams[{number}]", stream)
     yield from _inputs(path, spec, catalogue)
+    if spec.tests:
+        yield from querytests.violations(path, spec, context.output.columns if context.output else None)
     yield from sinks.named(f"{path}.sinks", spec.sinks)
     for number, (sink, resolved) in enumerate(zip(spec.sinks, resolutions, strict=True)):
         yield from sinks.violations(f"{path}.sinks[{number}]", sink, context, resolved)

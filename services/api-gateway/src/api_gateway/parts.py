@@ -17,6 +17,7 @@ from api_gateway.auth.teams import Teams, UnknownTeamAction
 from api_gateway.hosts.client import HostAccess, Hosts
 from api_gateway.hosts.preview_usage import PreviewSeconds
 from api_gateway.hosts.previews import Previews
+from api_gateway.hosts.query_tests import QueryTests
 from api_gateway.hosts.rows_and_logs import DaggerReads
 from api_gateway.hosts.sink_tests import SinkTests
 from api_gateway.hosts.stream_samples import Samples
@@ -129,6 +130,7 @@ def assemble(ground: Ground, options: GatewayOptions) -> GatewayServices:
     masking = Masking(fleet, Provenance(fleet, ground.log, reach.ownership), requests.trace_origins)
     seconds = PreviewSeconds()
     tests = SinkTests(hosts, requests, gate)
+    previews = Previews(hosts, fleet, requests, masking, seconds)
     daggers = dagger_service.DaggerParts(
         log=ground.log,
         follower=ground.follower,
@@ -141,7 +143,8 @@ def assemble(ground: Ground, options: GatewayOptions) -> GatewayServices:
         heartbeats=ground.heartbeats,
         minutes=ground.minutes,
         requests=requests,
-        previews=Previews(hosts, fleet, requests, masking, seconds),
+        previews=previews,
+        query_tests=QueryTests(hosts, fleet, requests, masking, previews),
         reads=DaggerReads(fold, hosts, ground.heartbeats, requests, masking),
         vitals=ground.vitals,
         gate=gate,

@@ -11,7 +11,7 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerclient.daggerfile import forward, sinks
+from daggerclient.daggerfile import forward, sinks, tests
 from daggerclient.daggerfile.forms import MEMORY, ROWS, START, TEXT, TEXTS, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
@@ -104,4 +104,5 @@ SPEC = (
     Row("freshness", span(positive=True)),
     Row("priority", word(PRIORITIES)),
     Row("needs", TEXTS),
+    Row("tests", items(Form(tests.read, tests.show), "tests")),
 )

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from daggerspec import fields
 from daggerspec.exits import is_deployments
+from daggerspec.querytests import runs_alike
 from fleet.fold import replay
 from fleet.fold.answers import Code, Refusal, about, missing, version_mismatch
 from fleet.fold.phases import (
@@ -285,7 +286,7 @@ def _run(dagger: Dagger) -> dict[str, Any]:
 def _revise(dagger: Dagger, request: events_pb2.DaggerRequested) -> dict[str, Any]:
     changes = _run(dagger) | {"spec": request.spec, "warnings": tuple(request.warnings)}
     changes |= {"query": _query(request), "destinations": tuple(request.destinations)}
-    if request.spec != dagger.spec:
+    if not runs_alike(request.spec, dagger.spec):
         changes |= {"observed_version": dagger.observed_version, "attempt": 0}
     return changes
 

@@ -27,6 +27,7 @@ from daggerspec import fields
 from daggerspec.columns import to_proto
 from daggerspec.defaults import PREVIEWED, filled
 from daggerspec.limits import PREVIEW_LAST, PREVIEW_RECORDS, PREVIEW_ROWS, PREVIEW_S
+from daggerspec.querytests import without_tests
 from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.fold import quotas
@@ -40,10 +41,16 @@ Progress = gateway_pb2.PreviewProgress
 
 
 @dataclass
-class _Usage:
-    """Start of a preview's reading; None before it reads."""
+class Usage:
+    """Start of a preview's reading, by `clock`; None before it reads."""
 
+    clock: Callable[[], float]
     started: float | None = None
+
+    def note(self, step: Step) -> None:
+        """Note a step of the host: with the first of what it reads the usage starts."""
+        if step.progress.phase == Progress.PHASE_READING or step.HasField("rows"):
+            self.started = self.started or self.clock()
 
 
 class Previews:
@@ -68,7 +75,7 @@ class Previews:
     ) -> AsyncGenerator[Step, None]:
         """Yield the columns, the rows of windows as they close, and the summary. Raises: ApiError."""
         began = time.monotonic()
-        name, spec = request.name or PREVIEWED, without_sinks(request.spec)
+        name, spec = request.name or PREVIEWED, without_tests(without_sinks(request.spec))
         spec = filled(name, spec)
         validation = await self._requests.validate(name, spec, context, written=False)
         refuse(
@@ -80,8 +87,8 @@ class Previews:
         )
         plan = validation.query.plan
         assert plan is not None  # a query without a plan has violations
-        warnings = [*validation.warnings, *self._quota(spec.team)]
-        with self._limit_running(principal().name, spec.team), self._count_usage(spec.team) as usage:
+        warnings = [*validation.warnings, *self.check_quota(spec.team)]
+        with self.admit(spec.team) as usage:
             columns = gateway_pb2.PreviewColumns(columns=map(to_proto, plan.columns), warnings=warnings)
             yield Step(columns=columns)
             preview_request = gateway_pb2.PreviewDaggerRequest(
@@ -94,8 +101,7 @@ class Previews:
             steps = self._hosts.ask_any(lambda host: host.PreviewHostDagger, there, context)
             async with aclosing(steps):
                 async for step in steps:
-                    if step.progress.phase == Progress.PHASE_READING or step.HasField("rows"):
-                        usage.started = usage.started or self._clock()
+                    usage.note(step)
                     if step.HasField("rows"):
                         first_row_ms = first_row_ms or round((time.monotonic() - began) * 1000)
                         if mask is not None:
@@ -109,7 +115,16 @@ class Previews:
                         step.done.total_ms = round((time.monotonic() - began) * 1000)
                     yield step
 
-    def _quota(self, team: str) -> Iterator[str]:
+    @contextmanager
+    def admit(self, team: str) -> Iterator[Usage]:
+        """Count the block as one preview of the caller, and its reading time as the team's.
+
+        Raises: ApiError where a principal or a team runs as many as it may.
+        """
+        with self._limit_running(principal().name, team), self._count_usage(team) as usage:
+            yield usage
+
+    def check_quota(self, team: str) -> Iterator[str]:
         """Yield a warning for a team beyond its soft quota. Raises: ApiError where the hard
         one is used up.
         """
@@ -122,11 +137,11 @@ class Previews:
             yield warning
 
     @contextmanager
-    def _count_usage(self, team: str) -> Iterator[_Usage]:
+    def _count_usage(self, team: str) -> Iterator[Usage]:
         """Charge the block's reading time to the team; waiting for a turn, or for a process,
         costs nothing.
         """
-        usage = _Usage()
+        usage = Usage(self._clock)
         try:
             yield usage
         finally:

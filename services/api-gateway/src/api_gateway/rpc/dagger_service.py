@@ -13,6 +13,7 @@ from api_gateway.auth.authorization import Gate
 from api_gateway.hosts import reread_plan
 from api_gateway.hosts.client import Hosts
 from api_gateway.hosts.previews import Previews
+from api_gateway.hosts.query_tests import QueryTests
 from api_gateway.hosts.routes import living
 from api_gateway.hosts.rows_and_logs import DaggerReads
 from api_gateway.hosts.sink_tests import SinkTests
@@ -57,6 +58,7 @@ class DaggerParts:
     minutes: MinuteCache
     requests: DaggerRequests
     previews: Previews
+    query_tests: QueryTests
     reads: DaggerReads
     vitals: Vitals
     gate: Gate
@@ -161,6 +163,14 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> AsyncIterator[gateway_pb2.PreviewDaggerResponse]:
         """Yield the rows of a query on real data."""
         async with aclosing(self._parts.previews.steps(request, context)) as steps:
+            async for step in steps:
+                yield step
+
+    async def TestDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.TestDaggerRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.TestDaggerResponse]:
+        """Yield the results of a query's tests."""
+        async with aclosing(self._parts.query_tests.steps(request, context)) as steps:
             async for step in steps:
                 yield step
 

@@ -17,7 +17,7 @@ from api_gateway.auth.authorization import Gate
 from api_gateway.auth.teams import Teams
 from api_gateway.not_found import no_dagger
 from api_gateway.state.writer import RequestWriter, refusal_error
-from api_gateway.validate import request_fields, spec_check
+from api_gateway.validate import given_records, request_fields, spec_check
 from api_gateway.validate.query_checks import Checks
 from api_gateway.validate.reachability import Reach
 from chassis.errors import ApiError, invalid
@@ -200,6 +200,9 @@ class DaggerRequests:
         if reach.observed:
             note(observed=sorted({violation.reason for violation in reach.observed}))
         others = [*self._teams.violations("spec.team", spec), *validation.others, *reach.wrong]
+        if spec.tests:
+            others += given_records.violations("spec", spec, self._fleet)
+            others += given_records.sensitive("spec", spec, self._fleet, principal(), stored=written)
         observed = list(reach.observed)
         if unseen := await self._unseen(name, spec, validation, written=written):
             is_refused = self._gate.refuses(sensitive.refusal(unseen), always=not written)

@@ -17,6 +17,7 @@ from daggerspec import cutover, sinks, state
 from daggerspec.changes import Change, changes
 from daggerspec.columns import Column, Role, to_proto
 from daggerspec.defaults import filled
+from daggerspec.querytests import runs_alike
 from daggersql import Plan
 from fleet import Dagger
 from fleet.fold.phases import RUNNING
@@ -30,6 +31,7 @@ STATE_KEPT: Final = gateway_pb2.PlanDaggerResponse.EFFECT_STATE_KEPT
 RECOMPUTED: Final = gateway_pb2.PlanDaggerResponse.EFFECT_RECOMPUTED
 CONTINUES_BEHIND: Final = gateway_pb2.PlanDaggerResponse.EFFECT_CONTINUES_BEHIND
 UNKNOWN: Final = gateway_pb2.PlanDaggerResponse.EFFECT_UNKNOWN
+WITHOUT_RESTART: Final = gateway_pb2.PlanDaggerResponse.EFFECT_WITHOUT_RESTART
 
 REASONS: Final = {
     NOTHING: "it is this already, and asked to run",
@@ -41,6 +43,7 @@ REASONS: Final = {
     ),
     CONTINUES_BEHIND: "the query keeps no windows: it goes on behind the records that were read",
     UNKNOWN: "the query that it has can no longer be checked, so what becomes of its state is not known",
+    WITHOUT_RESTART: "only its tests are others: what runs goes on",
 }
 _OPEN_LOST: Final = (
     "what its windows and joins hold open is never written: the new query keeps nothing, and goes on behind"
@@ -99,9 +102,12 @@ def build_plan(
             for old, new in columns
         ],
         sinks=list(_sinks(after.spec, columns)),
-        warnings=[] if effect in (NOTHING, BEGINS) else [*_without_effect(changed), *other_folders(changed)],
+        warnings=[]
+        if effect in (NOTHING, BEGINS, WITHOUT_RESTART)
+        else [*_without_effect(changed), *other_folders(changed)],
     )
-    if action == apply_action.UPDATED and dagger is not None and dagger.driver is not None:
+    ends = action == apply_action.UPDATED and effect != WITHOUT_RESTART
+    if ends and dagger is not None and dagger.driver is not None:
         why = _why_no_cutover(dagger, after, cuts_over=cuts_over)
         answer.replacement = STOP_THEN_START if why else CUTOVER
         answer.replacement_reason = why or _BESIDE
@@ -116,6 +122,8 @@ def effect_of(dagger: Dagger | None, before: Revision | None, after: Revision) -
     """Return what the next launch does with the dagger's state."""
     if dagger is None or before is None or not dagger.generation:
         return BEGINS
+    if dagger.driver is not None and dagger.current and runs_alike(before.spec, after.spec):
+        return WITHOUT_RESTART
     if before.plan is None or after.plan is None:
         return UNKNOWN
     if state.identity(before.spec, before.plan) == state.identity(after.spec, after.plan):

@@ -25,11 +25,13 @@ from runtime.launch import job, planned
 from runtime.launch.launch import Computation
 from runtime.launch.listener import summarize_batch
 from runtime.launch.progress import CommittedBatch
+from runtime.preview import clock
 from runtime.preview.rowfiles import RowFiles
 from runtime.preview.take import TAKEN, Take, mark_partial, series_of
 from runtime.references.loading import References
 from runtime.source import metrics
 from runtime.source.planner import start_offsets
+from runtime.source.planner.given_input import GivenInput, newest_ms
 from runtime.source.planner.ranges import Range
 from runtime.source.planner.rounds import CLOSED_BY_RANGE
 from runtime.source.reader.examples import read_examples
@@ -93,7 +95,12 @@ class Preview:
         """
         spec = self._computed.spec
         plan = planned.check_spec(spec)
-        wanted, self._span_s = range_of(self._request.range, plan, datetime.now(UTC))
+        if self._request.HasField("given"):
+            given = self._given_input()
+            plan = clock.at(plan, datetime.fromtimestamp(given.now_ms / 1000, UTC))
+            wanted = Range(limits.PREVIEW_RECORDS, given=given)
+        else:
+            wanted, self._span_s = range_of(self._request.range, plan, datetime.now(UTC))
         root = open_root(spec.checkpoint_root)[0]
         chosen = checkpoint.choose(root, state.identity(spec.spec, plan), spec.generation)
         session = self._computed.session
@@ -104,7 +111,7 @@ class Preview:
             spark.keep_state_on_disk(session)
         references = self._references(plan)
         try:
-            wanted = replace(wanted, first_rows=not wanted.live_until)
+            wanted = replace(wanted, first_rows=not (wanted.live_until or wanted.given))
             assembled = job.assemble(self._computed, plan, chosen, wanted)
             query = self._query = self._start(assembled, str(chosen.path), references, plan.lookahead)
         except AnalysisException as problem:
@@ -126,6 +133,16 @@ class Preview:
                 return False
             time.sleep(_LOOK_S)
         return True
+
+    def _given_input(self) -> GivenInput:
+        """Return the given records. Where nobody says what time it is, it is that of the newest of them."""
+        given = self._request.given
+        if given.HasField("now"):
+            now_ms: int | None = given.now.ToMilliseconds()
+        else:
+            now_ms = newest_ms(given, self._computed.spec)
+        tables = {table.table: tuple(table.records) for table in given.tables}
+        return GivenInput(tables, start_offsets.millis(datetime.now(UTC)) if now_ms is None else now_ms)
 
     def _references(self, plan: daggersql.Plan) -> References:
         run_dir = self._computed.run_dir

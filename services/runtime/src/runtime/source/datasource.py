@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from runtime.source import quiet_shutdown
 from runtime.source.offsets import Offsets
 from runtime.source.plan import ReaderPlan
+from runtime.source.planner.given import GivenPlanner
 from runtime.source.planner.planner import Planner
 from runtime.source.reader import task
 
@@ -54,11 +55,12 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, plan: ReaderPlan) -> None:
         self._plan = plan
         # Made on first use: Spark pickles readers that have planned nothing, and sends them to tasks.
-        self._cached_planner: Planner | None = None
+        self._cached_planner: Planner | GivenPlanner | None = None
 
     @property
-    def _planner(self) -> Planner:
-        self._cached_planner = self._cached_planner or Planner(self._plan)
+    def _planner(self) -> Planner | GivenPlanner:
+        if self._cached_planner is None:
+            self._cached_planner = (Planner if self._plan.given is None else GivenPlanner)(self._plan)
         return self._cached_planner
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name

@@ -54,10 +54,14 @@ class EventTimes:
 
         These are the messages that a batch planned at `now_ms` passes on.
         """
-        records = Records.of(messages)
+        for place, micros in self.of_records(Records.of(messages), now_ms):
+            yield messages[place], micros
+
+    def of_records(self, records: Records, now_ms: int) -> Iterator[tuple[int, int]]:
+        """Yield the index of each record with a usable event time, and that time in us, as `of` does."""
         if self.decoder is None:
             times_ms = np.minimum(known_ms(records.times, now_ms), now_ms)
-            yield from zip(messages, (times_ms * 1000).tolist(), strict=True)
+            yield from enumerate((times_ms * 1000).tolist())
             return
         places = np.flatnonzero(records.values.is_valid())
         decoded = self.decoder.decode(records.values.drop_null())
@@ -67,7 +71,7 @@ class EventTimes:
         events = decoded.rowtime.cast(pa.int64()).to_pylist()
         for place, micros, limit in zip(places.tolist(), events, latest, strict=True):
             if micros is not None and micros <= limit:
-                yield messages[place], micros
+                yield place, micros
 
 
 def known_ms(times_ms: Ints, otherwise_ms: int) -> Ints:

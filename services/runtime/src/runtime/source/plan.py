@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daggersql import Condition, PartialAggregation
+from runtime.source.given import GivenRecords
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.watermark import Windows
 
@@ -38,7 +39,7 @@ class ReaderPlan:
     each "topic/partition", as far as is known; no window was open then before `open_from` (us; None: not
     known). `mended` are values that are read in place of those that Kafka
     has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it is handed
-    over.
+    over. With `given` these records are read, and Kafka is not.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -83,6 +84,7 @@ class ReaderPlan:
     open_from: int | None = None
     mended: Mapping[Partition, Mapping[int, bytes]] = field(default_factory=dict)
     shadow: bool = False
+    given: GivenRecords | None = field(default=None, repr=False)
 
     @property
     def launch(self) -> str:

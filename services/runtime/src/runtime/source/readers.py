@@ -65,8 +65,13 @@ def assign(
     begun = bool(logged.ends) and (context.windows is None or context.open is not None)
     warnings: dict[str, list[str]] = {}
     ranges: dict[str, RangeBounds] = {}
+    given = context.range.given if context.range else None
 
     def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
+        if given is not None:
+            begin, first = given.begin(topics)
+            ranges[table] = RangeBounds(begin, {p: given.count(table) for p in first})
+            return begin
         with closing(_broker(streams[table], context)) as broker:
             if context.range is not None:
                 times = EventTimes.of_stream(streams[table], context.descriptors)
@@ -80,7 +85,8 @@ def assign(
             times = EventTimes.of_stream(streams[table], context.descriptors)
             return start_offsets.start_offsets(broker, topics, start, context.past, times)
 
-    wanted = {table: stream.stream.topics for table, stream in streams.items()}
+    most = None if given is None else 1
+    wanted = {table: stream.stream.topics[:most] for table, stream in streams.items()}
     assignment, until = next_assignment(before, logged, wanted, join)
     if not until:
         if store:

@@ -11,6 +11,7 @@ from them, with a delay by which none ever moves event time, and `end_batch` mov
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 
@@ -25,6 +26,8 @@ from runtime.clients.kafka import client_properties
 from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.datasource import data_source
+from runtime.source.event_times import EventTimes
+from runtime.source.given import GivenRecords
 from runtime.source.plan import ReaderPlan, milliseconds
 from runtime.source.planner import firstrows, start_offsets
 from runtime.source.reader import task
@@ -155,9 +158,21 @@ def plans(
             read_until=context.read_until.get(read.table, {}),
             open_from=None if context.open is None else start_offsets.millis(context.open) * 1000,
             shadow=context.shadow,
+            given=_given_records(stream, read, context),
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]
+
+
+def _given_records(
+    stream: spec_pb2.ResolvedStream, read: daggersql.Read, context: SourceContext
+) -> GivenRecords | None:
+    """Return the given records of the stream, in the place of topics."""
+    if context.range is None or context.range.given is None:
+        return None
+    times = EventTimes.of_stream(stream, context.descriptors)
+    times = replace(times, decoder=None) if read.undecoded else times
+    return context.range.given.records(read.table, times)
 
 
 def _most_rows(context: SourceContext, readers: Readers) -> int:

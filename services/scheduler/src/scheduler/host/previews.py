@@ -162,6 +162,7 @@ class Previews:
                 range=preview_request.range,
                 max_rows=preview_request.max_rows,
                 masked_columns=request.masked_columns,
+                given=request.given if request.HasField("given") else None,
             )
             run_dir = lane.host.folder / str(job.generation)
             preview.job.run_dir, preview.job.checkpoint_root = str(run_dir), str(run_dir / rundir.CHECKPOINTS)

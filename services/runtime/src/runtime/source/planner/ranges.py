@@ -9,6 +9,7 @@ from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.planner import start_offsets
 from runtime.source.planner.broker import Broker
+from runtime.source.planner.given_input import GivenInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Range:
     """Not 0: about that many of the newest, whenever they were written."""
     first_rows: bool = False
     """True if somebody waits for the first rows."""
+    given: GivenInput | None = None
+    """Not None: these records are read, and none of a topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
     quarantine: Quarantine | Examples | None = None
     for range_ in task.ranges:
         mended = plan.mended.get(range_.partition, {})
-        for records in _consumers.read(plan, range_, task.siblings):
+        read = _consumers.read(plan, range_, task.siblings) if plan.given is None else plan.given.read(range_)
+        for records in read:
             batch, quarantined = rows.rows(
                 records.replace_values(mended), range_.partition, task.planned_ms, statistics
             )
