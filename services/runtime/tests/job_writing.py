@@ -17,6 +17,8 @@ from services.runtime.tests.sink_contract import COUNTS, batch
 from runtime.launch.launch import Launch
 from runtime.launch.writing import BatchWriter
 from runtime.sinks import Target
+from runtime.spool.lanes import Lanes
+from services.runtime.tests.spool_log import MemoryAddress, MemoryLog
 
 
 @dataclass
@@ -53,7 +55,8 @@ class Place:
         self.launch.__dict__["functions"] = SimpleNamespace(counts=dict)
         self.launch.lease.take()
         self.left: list[str] = []
-        self.writing = BatchWriter(self.launch, targets, self._leave)
+        lanes = Lanes(self.launch, targets, self._leave, find=MemoryLog.found, address=MemoryAddress)
+        self.writing = BatchWriter(self.launch, targets, self._leave, lanes)
 
     def _leave(self, why: str) -> None:
         self.left.append(why)

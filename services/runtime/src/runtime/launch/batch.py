@@ -30,6 +30,7 @@ from runtime.launch.wholeness import drop_incomplete
 from runtime.launch.writing import BatchWriter
 from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target, load
+from runtime.spool.lanes import open_lanes
 from runtime.source.context import SourceContext
 from runtime.source.stream import begin_batch, end_batch
 from runtime.state import checkpoint
@@ -90,7 +91,8 @@ class Batches:
         """Set by the drain, once Spark begins no further batch."""
         self._launch = launch
         self._targets = {target.name: target for target in targets}
-        self._writing = BatchWriter(launch, targets, self._leave)
+        lanes = open_lanes(launch, targets, self._leave)
+        self._writing = BatchWriter(launch, targets, self._leave, lanes)
         self._checkpoint = chosen
         self._source = source
         self._references = references

@@ -208,7 +208,7 @@ class Launcher:
         prepared.checkpoints.root = self._checkpoints
         prepared.checkpoints.used = any(map(self._kept_one, living))
         prepared.checkpoints.has_own = self._kept_one(dagger)
-        prepared.from_start = dagger.from_start
+        prepared.from_start, prepared.created = dagger.from_start, dagger.create_sequence
         command, environment = self._command(prepared, self._master(dagger))
         return prepared, command, environment
 
