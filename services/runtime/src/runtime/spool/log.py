@@ -28,6 +28,7 @@ RECORD_BYTES: Final = 512 * 1024
 _LARGEST: Final = 8 * 1024 * 1024
 """Largest record that the topic takes: one row, or the marker of a dagger with many messages."""
 _PATIENCE_S: Final = 20.0
+"""Silence of Kafka that is waited for, in seconds."""
 _CONFIG: Final = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",

@@ -70,10 +70,6 @@ class LogState(Generic[Content]):
             return False
         return self.size >= bound.size or now - self.first.marked >= bound.age.total_seconds()
 
-    def append_rows(self, end: int) -> LogState[Content]:
-        """Add rows: they do not count before their marker."""
-        return replace(self, end=max(self.end, end))
-
     def append_marker(self, batch: Whole[Content]) -> LogState[Content]:
         """Add the marker of a batch, behind all of its rows."""
         return replace(self, end=max(self.end, batch.end), batches=(*self.batches, batch))
