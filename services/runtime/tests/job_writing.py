@@ -13,12 +13,12 @@ import pytest
 from daggers.v1 import spec_pb2
 from pyspark.sql import Row
 from services.runtime.tests.sink_contract import COUNTS, batch
+from services.runtime.tests.spool_log import MemoryAddress, MemoryLog
 
 from runtime.launch.launch import Launch
 from runtime.launch.writing import BatchWriter
 from runtime.sinks import Target
 from runtime.spool.lanes import Lanes
-from services.runtime.tests.spool_log import MemoryAddress, MemoryLog
 
 
 @dataclass

@@ -207,7 +207,10 @@ def test_how_old_the_oldest_row_is_counts_until_the_sink_has_it(
     until(lambda: not beat(place).spools)
     fresh = heartbeat_at(place.launch.heartbeat.progress, now).freshness["crm"]
 
-    assert (waiting["crm"].HasField("waiting_since"), waiting["log"].HasField("waiting_since")) == (True, False)
+    assert (waiting["crm"].HasField("waiting_since"), waiting["log"].HasField("waiting_since")) == (
+        True,
+        False,
+    )
     assert (fresh.rows, fresh.HasField("waiting_since")) == (1, False)
 
 
@@ -415,7 +418,10 @@ def test_a_log_is_full_by_its_size_or_by_the_age_of_its_oldest_batch() -> None:
     small = none.append_marker(state.Whole(3, 9, 100.0, None))
 
     assert [none.is_full(bound, 1e9), small.is_full(bound, 159.0)] == [False, False]
-    assert [small.is_full(bound, 160.0), small.append_marker(state.Whole(5, 1, 101.0, None)).is_full(bound, 101.0)] == [
+    assert [
+        small.is_full(bound, 160.0),
+        small.append_marker(state.Whole(5, 1, 101.0, None)).is_full(bound, 101.0),
+    ] == [
         True,
         True,
     ]

@@ -248,7 +248,7 @@ _CONVERSION = Conversion(
         "Vitals": Layout(
             "generation heard_time watermark last_commit last_progress records_per_s rows_per_s lag records"
             " rows late_rows recent_late_rows late_windows recent_late_windows late_rows_by_table quarantined"
-            " recent_quarantined state_rows memory_bytes? freshness warnings"
+            " recent_quarantined state_rows memory_bytes? freshness spools? warnings"
         ),
         "WhoAmIResponse": Layout("principal groups administrator roles expire_time"),
     },

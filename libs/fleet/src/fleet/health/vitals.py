@@ -51,6 +51,8 @@ def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
     shown.recent_quarantined = lately.quarantined.total()
     for sink, fresh in heartbeat.freshness.items():  # none of older drivers
         shown.freshness[sink].CopyFrom(fresh)
+    for sink, spool in heartbeat.spools.items():
+        shown.spools[sink].CopyFrom(spool)
     shown.state_rows, shown.memory_bytes = heartbeat.state_rows, heartbeat.memory_bytes
     flows = rates(dagger, watch, now=now, hearing=hearing)
     if flows is not None:

@@ -1,6 +1,6 @@
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
 import { bytes, clock, count, lasting, ms, since } from "./format.ts";
-import { fresh } from "./freshness.ts";
+import { fresh, waiting } from "./freshness.ts";
 import type { Word } from "./terms.ts";
 
 /** One number of a dagger: its title, what the title means, the number, and of what it is. */
@@ -35,6 +35,7 @@ export function factsOf(vitals: Vitals, now: number): Fact[] {
       note: watermark === null ? "none yet" : `${since(watermark, now)} ago`,
     },
     ...fresh(vitals, now).map(([title, value, note]): Fact => ({ title, value, note })),
+    ...waiting(vitals, now).map(([title, value, note]): Fact => ({ title, value, note })),
     {
       title: "Late",
       word: "late",

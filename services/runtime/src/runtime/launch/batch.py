@@ -30,9 +30,9 @@ from runtime.launch.wholeness import drop_incomplete
 from runtime.launch.writing import BatchWriter
 from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target, load
-from runtime.spool.lanes import open_lanes
 from runtime.source.context import SourceContext
 from runtime.source.stream import begin_batch, end_batch
+from runtime.spool.lanes import open_lanes
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 

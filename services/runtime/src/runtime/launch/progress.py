@@ -207,9 +207,7 @@ def rows_drained(
     _add(beat.quarantined, refused)
     _add(beat.refused_rows, refused)
     # it takes rows again
-    beat.retrying.extend(
-        error for error in progress.beat.retrying if error.detail.partition(":")[0] != sink
-    )
+    beat.retrying.extend(error for error in progress.beat.retrying if error.detail.partition(":")[0] != sink)
     fresh = dict(progress.fresh)
     if sink in fresh:
         fresh[sink] = fresh[sink].add(time, ages)

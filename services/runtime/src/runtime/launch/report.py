@@ -86,7 +86,9 @@ class Report:
             self.skipped + later.skipped,
             later.invalid,
             _concat(self.ages, later.ages),
-            _merge_oldest({sink: self.waiting[sink] for sink in self.spooled if sink in self.waiting}, later.waiting),
+            _merge_oldest(
+                {sink: self.waiting[sink] for sink in self.spooled if sink in self.waiting}, later.waiting
+            ),
             _concat(self.spooled, later.spooled),
         )
 

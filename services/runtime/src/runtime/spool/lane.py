@@ -85,7 +85,7 @@ class Lane:
             raise self._failure
 
     def load(self, created: int) -> None:
-        """Read what stands in the log. created: sequence of the dagger: rows of an older one are deleted.
+        """Read what stands in the log. created: sequence of the dagger, what is older is deleted.
 
         Raises: JobError.
         """

@@ -1,8 +1,8 @@
 """The logs of all sinks of a launch: which sinks have one, and what goes there, for who writes batches.
 
-A sink of the rule `on_outage: {wait: 15m}` gets a log when it takes no rows for a few seconds. From then on all
-its rows go there, until the sink has taken everything. Logs that an earlier launch has left are found at the
-first batch, of any sink: what stands in them goes first.
+A sink of the rule `on_outage: {wait: 15m}` gets a log when it takes no rows for a few seconds. From then on
+all its rows go there, until the sink has taken everything. Logs that an earlier launch has left are found at
+the first batch, of any sink: what stands in them goes first.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Lanes:
         find: Callable[[], Collection[str]],
         address: Callable[[str], LogAddress],
     ) -> None:
-        """leave: ends the last batch of a drain unwritten; it does not return. find: finds the sinks that have
-        a log. address: of the log of a sink.
+        """leave: ends the last batch of a drain unwritten; it does not return. find: finds the sinks that
+        have a log. address: of the log of a sink.
         """
         self._launch, self._leave = launch, leave
         self._targets = {target.name: target for target in targets}

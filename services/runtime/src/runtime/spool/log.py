@@ -1,12 +1,14 @@
 """The log of one sink: a topic of the platform's Kafka, of one partition, made when it is needed first.
 
-Its name is `daggers.spool.DAGGER.SINK`. What the sink has is deleted from its begin, so the begin is the position.
+Its name is `daggers.spool.DAGGER.SINK`. What the sink has is deleted from its begin, so the begin is the
+position.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -126,7 +128,7 @@ class TopicLog:
         with kafka.mapping_errors(self._platform):
             for made in self._admin.create_topics([wanted], operation_timeout=_PATIENCE_S).values():
                 try:
-                    made.result(_PATIENCE_S)
+                    self._result(made)
                 except KafkaException as refusal:
                     if refusal.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise
@@ -182,7 +184,7 @@ class TopicLog:
         """Yield offset and record from `begin` to before `end`."""
         with kafka.mapping_errors(self._platform), closing(self._consumer()) as consumer:
             for offset, message in reading.read_range(consumer, self._topic, 0, begin, end):
-                headers = {name: content for name, content in message.headers() or ()}
+                headers = dict(message.headers() or ())
                 attempt = headers.get(_ATTEMPT) or b""
                 text = attempt.decode() if isinstance(attempt, bytes) else attempt
                 yield offset, Record(message.value() or b"", text)
@@ -192,7 +194,14 @@ class TopicLog:
         until = TopicPartition(self._topic, 0, offset)
         with kafka.mapping_errors(self._platform):
             for done in self._admin.delete_records([until], request_timeout=_PATIENCE_S).values():
-                done.result(_PATIENCE_S)
+                self._result(done)
+
+    def _result(self, answer: Future[Any]) -> None:
+        """Wait for an answer of Kafka. Raises: KafkaException, JobError."""
+        try:
+            answer.result(_PATIENCE_S)
+        except TimeoutError:
+            raise _unreachable(self._topic) from None
 
     @cached_property
     def _admin(self) -> AdminClient:
@@ -221,4 +230,6 @@ def _open(platform: bytes, topic: str) -> Log:
 
 
 def _unreachable(topic: str) -> JobError:
-    return TemporaryError("KAFKA_UNREACHABLE", f"Kafka has not taken rows into {topic} for {_PATIENCE_S:.0f} s.")
+    return TemporaryError(
+        "KAFKA_UNREACHABLE", f"Kafka has not answered about {topic} for {_PATIENCE_S:.0f} s."
+    )

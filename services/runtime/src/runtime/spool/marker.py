@@ -1,4 +1,4 @@
-"""Encode the marker behind the rows of a batch in a log: what is needed to write them at any later time. Pure."""
+"""Encode the marker behind the rows of a batch in a log: all that is needed to write them later. Pure."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def _target_form(target: Target) -> Mapping[str, Any]:
     return {
         "dagger": target.dagger,
         "sink": _text(target.sink),
-        "layout": asdict(replace(target.layout, columns=tuple(_plain(each) for each in target.layout.columns))),
+        "layout": asdict(
+            replace(target.layout, columns=tuple(_plain(each) for each in target.layout.columns))
+        ),
         "schema": _text(target.schema.serialize().to_pybytes()),
         "descriptors": _text(target.descriptors),
         "updates": target.updates,

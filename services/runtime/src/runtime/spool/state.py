@@ -79,8 +79,6 @@ class LogState(Generic[Content]):
         return replace(self, begin=self.batches[0].end, batches=self.batches[1:])
 
 
-def read_state(
-    begin: int, end: int, batches: Iterable[Whole[Content]]
-) -> LogState[Content]:
+def read_state(begin: int, end: int, batches: Iterable[Whole[Content]]) -> LogState[Content]:
     """Build the state of a log that was found: its bounds, and the markers in it."""
     return LogState(begin, end, tuple(batches))
