@@ -52,6 +52,8 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "quarantine replay": ["orders", "--yes"],
     "quarantine discard": ["orders", "--why", "test traffic", "--yes"],
     "quarantine allow": ["orders", "--for", "1h"],
+    "sink pause": ["orders", "crm"],
+    "sink resume": ["orders", "crm"],
     "stream describe": ["orders"],
     "stream sample": ["x"],
     "stream discover": ["--cluster", "local"],

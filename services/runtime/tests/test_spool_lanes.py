@@ -16,6 +16,7 @@ from services.runtime.tests.job_writing import EndedError, Place, Rows
 from services.runtime.tests.sink_contract import batch, target
 from services.runtime.tests.spool_log import MemoryLog
 
+from daggerspec import rundir
 from runtime import sinks
 from runtime.errors import TemporaryError, external
 from runtime.launch import delivery, outages
@@ -410,6 +411,23 @@ def test_a_log_of_which_records_are_missing_is_told_and_nothing_of_it_is_taken_o
     until(lambda: beat(place).spools["crm"].error.reason == "SPOOL_DAMAGED")
 
     assert servers["http"].cities == {}
+
+
+def test_rows_of_a_paused_sink_wait_until_it_is_resumed(
+    servers: dict[str, Server], places: Callable[..., Place], tmp_path: Path
+) -> None:
+    place, file = places(crm(on_outage=None), other()), tmp_path / rundir.PAUSED
+    write(place, 0, {"1": 0})
+    file.write_text("crm\n")
+    write(place, 1, {"1": 1})
+    write(place, 2, {"1": 2})
+    paused = beat(place).spools["crm"]
+    there = dict(servers["http"].cities), dict(servers["log"].cities), list(beat(place).retrying)
+    file.write_text("")  # nothing is read meanwhile
+    until(lambda: not beat(place).spools)
+
+    assert (paused.paused, paused.rows, there) == (True, 2, ({"1": 0}, {"1": 2}, []))
+    assert servers["http"].cities == {"1": 2}
 
 
 def test_a_log_is_full_by_its_size_or_by_the_age_of_its_oldest_batch() -> None:

@@ -123,8 +123,9 @@ def _waiting(sink: str, spool: telemetry_pb2.Spool, now: datetime) -> str:
         f"{short(spool.rows_per_second)} rows/s are written" if spool.rows_per_second else "none is written"
     )
     why = f"; {spool.error.reason}" if spool.HasField("error") else ""
-    waiting = f"{spool.rows:,} rows, {size(spool.bytes)}, the oldest since {ago(spool.since, now)}"
-    return f"{sink}: {waiting}; {pace}{why}"
+    oldest = f", the oldest since {ago(spool.since, now)}" if spool.HasField("since") else ""
+    waiting = f"{spool.rows:,} rows, {size(spool.bytes)}{oldest}"
+    return f"{sink}: {waiting}; {'paused' if spool.paused else pace + why}"
 
 
 def _span(span_ms: int) -> str:

@@ -50,8 +50,9 @@ say which it is. A fragile sink is best given a dagger of its own, or a rule, be
 
 * `on_outage: wait` is what happens when nothing is said. `{wait: 15m}`: the others go on for so long, and as
   long as no more than 1 GiB of its rows wait. They stand in a topic of the platform's Kafka,
-  `daggers.spool.DAGGER.SINK`, from 5 s after it took none, over restarts, moves and edits; once it takes rows
-  again they come to it in order and before all newer ones ([freshness](freshness.md#what-a-sink-has-not-taken)).
+  `daggers.spool.DAGGER.SINK`, over restarts, moves and edits; once it takes rows again they come to it in
+  order and before all newer ones ([freshness](freshness.md#what-a-sink-has-not-taken)). `daggers sink pause
+  NAME SINK` has the rows of any sink wait there, until `daggers sink resume`.
 * `skip`: when it has been away for 15 minutes its
   rows are set aside (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
   waits. `fail`: the driver ends, and is launched again at growing intervals. `{skip: 5m}` says another time.

@@ -122,7 +122,7 @@ def _vitals(beat: Heartbeat) -> dict[str, Value]:
     for sink, spool in beat.spools.items():
         fields[f"spooled_rows:{sink}"] = spool.rows
         fields[f"spooled_bytes:{sink}"] = spool.bytes
-        fields[f"spooled_age_s:{sink}"] = _seconds(beat.time, spool.since)
+        fields[f"spooled_age_s:{sink}"] = _seconds(beat.time, spool.since) if spool.HasField("since") else 0.0
         fields[f"drained_rows_per_s:{sink}"] = spool.rows_per_second
     if beat.HasField("error"):
         fields["error"] = beat.error.reason

@@ -45,17 +45,21 @@ class Lane:
         bound: Bound,
         *,
         changed: Callable[[], None],
+        paused: Callable[[], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
         """target: the sink as the launch has it; None where an edit took it away. changed: called, without
-        the lock, when what is told of it has changed. clock: seconds since 1970.
+        the lock, when what is told of it has changed. paused: tells whether somebody has paused the sink.
+        clock: seconds since 1970.
         """
         self.name, self.address, self.target = name, address, target
-        self._bound, self._changed, self._clock = bound, changed, clock
+        self._bound, self._clock = bound, clock
+        self._changed, self._paused = changed, paused
         self._state: LogState[Marker] = LogState()
         self._there = threading.Condition()
         self._trouble: Trouble | None = None
         self._failure: BaseException | None = None
+        self._was_paused = False
         self._drained = 0
         self._recent: deque[tuple[float, int]] = deque()
 
@@ -78,6 +82,11 @@ class Lane:
     def trouble(self) -> Trouble | None:
         """Why the sink takes nothing; None while it takes some."""
         return self._trouble
+
+    @property
+    def is_paused(self) -> bool:
+        """True if its rows wait until somebody resumes it."""
+        return self._paused()
 
     def raise_failure(self) -> None:
         """Raise what has ended the drainer, if anything."""
@@ -103,7 +112,7 @@ class Lane:
             logger().info("spool.found", sink=self.name, rows=rows, bytes=self._state.size)
 
     def append(self, marker: Marker) -> None:
-        """Append the marker of a batch whose rows stand in the log. Raises: JobError: then it may be there."""
+        """Append the marker of a batch whose rows are in the log. Raises: JobError; it may be there then."""
         value = marker.encode()
         end = self.log.append([Record(value)])
         whole = Whole(end, marker.size + len(value), marker.marked, marker)
@@ -115,8 +124,11 @@ class Lane:
     def wait_for_first(self, stopping: threading.Event) -> Whole[Marker] | None:
         """Wait for a whole batch; None once the launch stops."""
         while not stopping.is_set():
+            if (is_paused := self.is_paused) != self._was_paused:
+                self._was_paused = is_paused
+                self._changed()
             with self._there:
-                if (first := self._state.first) is not None:
+                if (first := self._state.first) is not None and not is_paused:
                     return first
                 self._there.wait(1.0)
         return None
@@ -148,12 +160,13 @@ class Lane:
 
     def report(self) -> LaneReport | None:
         """Build what is told of it; None while the sink has everything."""
+        is_paused = self.is_paused
         with self._there:
             state, now = self._state, self._clock()
             while self._recent and now - self._recent[0][0] > _MINUTE_S:
                 self._recent.popleft()
             recent = sum(rows for _, rows in self._recent)
-        if state.first is None:
+        if state.first is None and not is_paused:
             return None
         spool = telemetry_pb2.Spool(
             rows=sum(whole.content.rows for whole in state.batches),
@@ -161,7 +174,9 @@ class Lane:
             drained=self._drained,
             rows_per_second=recent / _MINUTE_S,
         )
-        spool.since.FromMilliseconds(round(state.first.marked * 1000))
+        spool.paused = is_paused
+        if state.first is not None:
+            spool.since.FromMilliseconds(round(state.first.marked * 1000))
         if self._trouble is not None:
             spool.error.CopyFrom(self._trouble.error)
         ends = [whole.content.oldest for whole in state.batches if whole.content.oldest is not None]

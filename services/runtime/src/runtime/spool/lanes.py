@@ -12,13 +12,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from daggers.v1 import spec_pb2
 
 from chassis.logging import logger
 from daggerspec import outages
 from runtime.clients.breaker import FLOOD
-from runtime.errors import JobError
+from runtime.errors import JobError, external
 from runtime.launch import progress
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report, Trouble, trouble_of
@@ -29,6 +30,7 @@ from runtime.spool.log import LogAddress, TopicAddress, find_sinks, topic_of
 from runtime.spool.marker import Marker, parts_of
 from runtime.spool.state import MOST_BYTES, Bound
 
+FULL: Final = "As much of its rows waits as may."
 _RETRY_S = 2.0
 
 
@@ -68,16 +70,29 @@ class Lanes:
                 self._open()
             except JobError as error:
                 self._wait(trouble_of("spool", error))
+        self._create_paused()
         for lane in self._lanes.values():
             lane.raise_failure()
             while lane.is_full and lane.name in self._targets:
-                self._wait(lane.trouble)
+                self._wait(
+                    lane.trouble or trouble_of(lane.name, external("SPOOL_FULL", FULL, retryable=True))
+                )
                 lane.raise_failure()
         return {
             lane.name: lane.address
             for lane in self._lanes.values()
-            if lane.name in self._targets and not lane.is_empty
+            if lane.name in self._targets and (lane.is_paused or not lane.is_empty)
         }
+
+    def _create_paused(self) -> None:
+        """Make the logs of the sinks that somebody has paused."""
+        for name in sorted(self._targets.keys() & self._launch.paused_sinks()):
+            while name not in self._lanes:
+                try:
+                    self._address(name).open().create()
+                    self._lane(name)
+                except JobError as error:
+                    self._wait(trouble_of(name, error))
 
     def take_over(self, away: Mapping[str, Trouble]) -> dict[str, LogAddress]:
         """Return those of the sinks that take no rows whose rows go to a log from now on."""
@@ -143,17 +158,23 @@ class Lanes:
         target = self._targets.get(name)
         rule = target.resolved.sink.on_outage if target is not None else spec_pb2.OnOutage()
         age = rule.after.ToTimedelta() if rule.HasField("after") else outages.AFTER
-        lane = Lane(name, self._address(name), target, Bound(MOST_BYTES, age), changed=self._report)
+        lane = Lane(
+            name,
+            self._address(name),
+            target,
+            Bound(MOST_BYTES, age),
+            changed=self._report,
+            paused=lambda: name in self._launch.paused_sinks(),
+        )
         self._lanes[name] = lane
         Drainer(self._launch, lane, self.guard(name)).start()
         return lane
 
-    def _wait(self, trouble: Trouble | None) -> None:
+    def _wait(self, trouble: Trouble) -> None:
         """Wait a little, and report why; leave the batch where the launch stops."""
-        errors = [trouble.error] if trouble is not None else []
-        self._launch.heartbeat.update(partial(progress.retrying, why=errors))
+        self._launch.heartbeat.update(partial(progress.retrying, why=[trouble.error]))
         if self._launch.stopping.wait(_RETRY_S):
-            self._leave("; ".join(error.detail for error in errors) or "The log of a sink is full.")
+            self._leave(trouble.error.detail)
 
     def _report(self) -> None:
         reports = {name: lane.report() for name, lane in list(self._lanes.items())}
