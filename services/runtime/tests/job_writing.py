@@ -15,10 +15,10 @@ from pyspark.sql import Row
 from services.runtime.tests.sink_contract import COUNTS, batch
 from services.runtime.tests.spool_log import MemoryAddress, MemoryLog
 
+from runtime.launch.lanes import Lanes
 from runtime.launch.launch import Launch
 from runtime.launch.writing import BatchWriter
 from runtime.sinks import Target
-from runtime.spool.lanes import Lanes
 
 
 @dataclass

@@ -19,10 +19,10 @@ from services.runtime.tests.spool_log import MemoryLog
 from daggerspec import rundir
 from runtime import sinks
 from runtime.errors import TemporaryError, external
-from runtime.launch import delivery, outages
+from runtime.launch import delivery, lanes, outages
 from runtime.launch.progress import batch_written, heartbeat_at
 from runtime.sinks import BatchRef, Outcome, Target
-from runtime.spool import lanes, state
+from runtime.spool import state
 
 DEADLINE_S = 30.0
 MINUTE = "2026-01-01T12:01:00Z"

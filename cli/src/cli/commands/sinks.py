@@ -148,7 +148,7 @@ OwnSink = Annotated[str, typer.Argument(metavar="SINK", help="Name of one of its
 
 @command(sinks, "pause", example="daggers sink pause completed_bookings crm")
 def pause(session: Session, name: Dagger, sink: OwnSink) -> None:
-    """Have the rows of one sink wait, up to 1 GiB and the time of its rule; the other sinks go on."""
+    """Let the rows of one sink wait, up to 1 GiB and the time of its rule; the other sinks go on."""
     with session.connect({"name": "NAME", "sink": "SINK"}) as gateway:
         request = gateway_pb2.PauseSinkRequest(name=name, sink=sink)
         answer = gateway.call(gateway.daggers.PauseSink, request)
@@ -157,7 +157,7 @@ def pause(session: Session, name: Dagger, sink: OwnSink) -> None:
 
 @command(sinks, "resume", example="daggers sink resume completed_bookings crm")
 def resume(session: Session, name: Dagger, sink: OwnSink) -> None:
-    """Have the rows of a paused sink written again: what waits first, in order."""
+    """Write the rows of a paused sink again: what waits first, in order."""
     with session.connect({"name": "NAME", "sink": "SINK"}) as gateway:
         request = gateway_pb2.ResumeSinkRequest(name=name, sink=sink)
         answer = gateway.call(gateway.daggers.ResumeSink, request)

@@ -23,6 +23,7 @@ from chassis.logging import logger, note, unit_of_work
 from daggerspec.columns import WINDOW_END
 from runtime.launch import progress
 from runtime.launch.boundary import Boundary
+from runtime.launch.lanes import open_lanes
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report
 from runtime.launch.shadow import Shadow
@@ -32,7 +33,6 @@ from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target, load
 from runtime.source.context import SourceContext
 from runtime.source.stream import begin_batch, end_batch
-from runtime.spool.lanes import open_lanes
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 

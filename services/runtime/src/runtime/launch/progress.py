@@ -19,7 +19,7 @@ from runtime.launch import freshness
 from runtime.launch.freshness import SinkFreshness
 
 if TYPE_CHECKING:  # a lane tells of itself by a step of this module
-    from runtime.spool.lane import LaneReport
+    from runtime.launch.lane import LaneReport
 
 
 # a batch that quarantines this many records or rows, and more than it keeps, is a flood

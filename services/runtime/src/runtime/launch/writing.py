@@ -23,11 +23,11 @@ from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError, external
 from runtime.launch import freshness, progress
 from runtime.launch.delivery import Delivery
+from runtime.launch.lanes import Lanes
 from runtime.launch.launch import Launch
 from runtime.launch.outages import Outages, left_s, pause_s
 from runtime.launch.report import REPORT, Report, Trouble, read_report, trouble_of
 from runtime.sinks import BatchRef, Target
-from runtime.spool.lanes import Lanes
 from runtime.spool.log import LogAddress
 
 _RECENT = 100

@@ -22,8 +22,8 @@ from daggers.v1 import spec_pb2
 from daggerspec.topics import SPOOL
 from kafkaclient.tail import bounds
 from runtime.clients import kafka
+from runtime.clients import offsets_reading as reading
 from runtime.errors import JobError, TemporaryError, external
-from runtime.replay import reading
 
 RECORD_BYTES: Final = 512 * 1024
 """Most bytes of rows in a record, unless one row has more."""

@@ -20,10 +20,10 @@ from runtime import sinks
 from runtime.errors import FencedError, JobError, TemporaryError, external
 from runtime.launch import freshness, progress
 from runtime.launch.delivery import Delivery, PartWriting
+from runtime.launch.lane import Lane
 from runtime.launch.launch import Launch
 from runtime.launch.outages import pause_s
 from runtime.launch.report import Report, read_report, trouble_of
-from runtime.spool.lane import Lane
 from runtime.spool.marker import Marker, choose_target
 from runtime.spool.state import Whole
 from runtime.spool.writer import from_stream

@@ -21,11 +21,11 @@ from daggerspec import outages
 from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError, external
 from runtime.launch import progress
+from runtime.launch.drain import Drainer
+from runtime.launch.lane import Lane
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report, Trouble, trouble_of
 from runtime.sinks import BatchRef, Target
-from runtime.spool.drain import Drainer
-from runtime.spool.lane import Lane
 from runtime.spool.log import LogAddress, TopicAddress, find_sinks, topic_of
 from runtime.spool.marker import Marker, parts_of
 from runtime.spool.state import MOST_BYTES, Bound
