@@ -261,7 +261,7 @@ async def test_a_sink_is_paused_and_resumed_by_its_name(ready: Any, refusal: Any
     requests = [message for message in written if isinstance(message, events_pb2.SinkPauseRequested)]
 
     assert [(request.sink, request.paused) for request in requests] == [(sink, True), (sink, False)]
-    assert (unknown.code, unknown.reason) == (CODE.NOT_FOUND, "SINK_NOT_FOUND")
+    assert (unknown.code, unknown.reason) == (CODE.NOT_FOUND, "NOT_FOUND")
 
 
 @pytest.mark.parametrize(

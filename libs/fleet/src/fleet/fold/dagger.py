@@ -346,9 +346,9 @@ def _pause_sink(dagger: Dagger, request: events_pb2.SinkPauseRequested) -> dict[
     if request.sink not in {*display_names(dagger.spec.sinks), *dagger.paused_sinks}:
         return Refusal(
             Code.NOT_FOUND,
-            "SINK_NOT_FOUND",
+            "NOT_FOUND",
             f"dagger {dagger.name} has no sink {request.sink}",
-            about("dagger", dagger.name),
+            about("sink", request.sink),
         )
     others = {sink for sink in dagger.paused_sinks if sink != request.sink}
     return {"paused_sinks": tuple(sorted(others | ({request.sink} if request.paused else set())))}
