@@ -14,8 +14,9 @@ export function waiting(vitals: Vitals, now = Date.now()): [string, string, stri
     .sort(([one], [other]) => one.localeCompare(other))
     .map(([sink, spool]): [string, string, string] => {
       const oldest = ms(spool.since);
-      const age = oldest === null ? "" : `the oldest ${since(oldest, now)}; `;
-      return [`Waits for ${sink}`, `${count(Number(spool.rows))} rows`, `${age}${count(spool.rowsPerSecond)} rows/s are written`];
+      const age = oldest === null ? [] : [`the oldest for ${since(oldest, now)}`];
+      const pace = spool.paused ? "paused" : `${count(spool.rowsPerSecond)} rows/s are written`;
+      return [`Waits for ${sink}`, `${count(Number(spool.rows))} rows`, [...age, pace].join("; ")];
     });
 }
 
