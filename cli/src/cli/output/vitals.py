@@ -124,7 +124,7 @@ def _waiting(sink: str, spool: telemetry_pb2.Spool, now: datetime) -> str:
     )
     why = f"; {spool.error.reason}" if spool.HasField("error") else ""
     oldest = f", the oldest since {ago(spool.since, now)}" if spool.HasField("since") else ""
-    waiting = f"{spool.rows:,} rows, {size(spool.bytes)}{oldest}"
+    waiting = f"{spool.rows:,} rows{f', {size(spool.bytes)}' if spool.bytes else ''}{oldest}"
     return f"{sink}: {waiting}; {'paused' if spool.paused else pace + why}"
 
 
