@@ -37,6 +37,7 @@ class Server:
     writes: list[tuple[str, int, int]] = field(default_factory=list)
     """Of each write the checkpoint, the batch, the partition."""
     committed: list[tuple[int, list[bytes]]] = field(default_factory=list)
+    commits: bool = True
 
     def open(self, target: Target) -> _Writing:
         return _Writing(self, target)
@@ -52,6 +53,8 @@ class Server:
 class StagingServer(Server):
     def commit(self, _: Target, ref: BatchRef, receipts: Sequence[bytes]) -> None:
         self.answer()
+        if not self.commits:
+            raise TemporaryError("SINK_UNAVAILABLE", "It commits nothing.")
         self.committed.append((ref.batch_id, list(receipts)))
 
 
@@ -337,6 +340,20 @@ def test_a_batch_of_which_a_part_was_taken_is_there_whole(
     assert server.committed == staged
     assert {write[2] for write in server.writes} == {0, 1, 2}
     assert report.written["crm"] + beat(place).sink_rows["crm"] == 3
+
+
+def test_a_sink_that_goes_before_it_commits_has_all_of_the_batch_in_its_log(
+    servers: dict[str, Server], places: Callable[..., Place]
+) -> None:
+    server = servers["http"] = StagingServer(commits=False)
+    place = places(crm(), other())
+    write(place, 0, {"1": 1})
+    waiting = beat(place).spools["crm"].rows, dict(beat(place).sink_rows), servers["log"].cities
+    server.commits = True
+    until(lambda: not beat(place).spools)
+
+    assert waiting == (1, {"crm": 0, "log": 1}, {"1": 1})
+    assert (server.committed, beat(place).sink_rows["crm"]) == ([(0, [b"staged"])], 1)
 
 
 def test_a_sink_that_an_edit_took_away_has_its_rows_set_aside(

@@ -81,15 +81,18 @@ class BatchWriter:
             self._waiting |= report.waiting
             away = {**paused, **total.troubles}
             self._observe_outages(away, skipping, report.skipped.total())
+            if away:
+                over = self._lanes.take_over({name: away[name] for name in away if name not in spooled})
+            else:
+                committed, over = self._commit(batch, total.receipts, skipping)
+                if not over:
+                    break
+            spooled |= over
+            total = total.without_staged(over)
+            away = {name: trouble for name, trouble in away.items() if name not in over}
             if not away:
-                break
-            if over := self._lanes.take_over({name: away[name] for name in away if name not in spooled}):
-                spooled |= over
-                total = total.without_staged(over)
-                away = {name: trouble for name, trouble in away.items() if name not in over}
-                if not away:
-                    paused = {}
-                    continue
+                paused = {}
+                continue
             self._report_retrying(away, skipping)
             if last_attempt:
                 self._leave("; ".join(trouble.error.detail for trouble in away.values()))
@@ -97,7 +100,6 @@ class BatchWriter:
             skipping |= more
         for name in spooled:
             self._lanes.mark(batch, name, total)
-        committed = self._commit(batch, total.receipts, skipping)
         self._report_acknowledged(total, committed)
         return total, {**skipping, **self._lanes.troubles()}
 
@@ -163,12 +165,12 @@ class BatchWriter:
 
     def _commit(
         self, batch: BatchRef, receipts: Mapping[str, Sequence[bytes]], skipping: Mapping[str, Trouble]
-    ) -> Mapping[str, float]:
-        """Commit what the workers have staged, retrying each sink until it accepts.
+    ) -> tuple[Mapping[str, float], dict[str, LogAddress]]:
+        """Commit what the workers have staged, retrying each sink until it accepts, or has a log instead.
 
-        Returns when each had, in seconds since 1970.
+        Returns when each had, in seconds since 1970; and the logs: nothing of their sinks is committed.
         """
-        committed = {}
+        committed, spooled = dict[str, float](), dict[str, LogAddress]()
         for name, staged in receipts.items():
             for attempt in count(1):
                 self._launch.lease.confirm()
@@ -180,12 +182,15 @@ class BatchWriter:
                     break
                 except JobError as error:
                     away = {name: trouble_of(name, error)}
+                if over := self._lanes.take_over(away):
+                    spooled |= over
+                    break
                 self._report_retrying(away, skipping)
                 if last_attempt:
                     self._leave(away[name].error.detail)
                 after = away[name].retry_after
                 self._launch.stopping.wait(pause_s(attempt, random.random(), after))  # noqa: S311 - jitter
-        return committed
+        return committed, spooled
 
     def _probe_sinks(self, names: Collection[str]) -> dict[str, Trouble]:
         """Probe sinks, and return those that accept no rows. A sink without a probe counts as available."""
