@@ -55,7 +55,7 @@ class Place:
         self.launch.__dict__["functions"] = SimpleNamespace(counts=dict)
         self.launch.lease.take()
         self.left: list[str] = []
-        lanes = Lanes(self.launch, targets, self._leave, find=MemoryLog.found, address=MemoryAddress)
+        lanes = Lanes(self.launch, targets, self._leave, find=MemoryLog.list_sinks, address=MemoryAddress)
         self.writing = BatchWriter(self.launch, targets, self._leave, lanes)
 
     def _leave(self, why: str) -> None:

@@ -19,12 +19,12 @@ class MemoryLog:
     begin: int = 0
     records: list[Record] = field(default_factory=list)
     refusal: JobError | None = None
-    """What every call raises."""
+    """Error that every call raises."""
     is_there: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def found(cls) -> list[str]:
+    def list_sinks(cls) -> list[str]:
         return [name for name, log in cls.logs.items() if log.is_there]
 
     def bounds(self) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class MemoryLog:
 
 @dataclass(frozen=True)
 class MemoryAddress:
-    """Where it is."""
+    """Address of the log of a sink."""
 
     name: str
 

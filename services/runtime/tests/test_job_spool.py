@@ -67,7 +67,7 @@ def test_each_sink_has_every_row_once_over_an_outage_and_kills(
             way.cut()
             for _ in range(3):
                 write(first)
-            told = first.until(lambda beat: waiting(beat) >= 3 * ROWS)
+            outage = first.until(lambda beat: waiting(beat) >= 3 * ROWS)
             first.kill()
         with dagger.launch() as second:
             write(second)
@@ -86,5 +86,5 @@ def test_each_sink_has_every_row_once_over_an_outage_and_kills(
             code = third.stop()
 
         assert (rows(), near, code) == (Counter(written), written, 0)
-        assert [error.detail.partition(":")[0] for error in told.retrying] == ["db"]
-        assert told.spools["db"].error.reason == told.retrying[0].reason
+        assert [error.detail.partition(":")[0] for error in outage.retrying] == ["db"]
+        assert outage.spools["db"].error.reason == outage.retrying[0].reason

@@ -29,7 +29,7 @@ MINUTE = "2026-01-01T12:01:00Z"
 
 
 @dataclass
-class Server:
+class FlakySink:
     """A sink that comes and goes, with the newest row of each city."""
 
     is_up: bool = True
@@ -50,7 +50,7 @@ class Server:
             raise TemporaryError("SINK_UNAVAILABLE", "It is away.")
 
 
-class StagingServer(Server):
+class StagingSink(FlakySink):
     def commit(self, _: Target, ref: BatchRef, receipts: Sequence[bytes]) -> None:
         self.answer()
         if not self.commits:
@@ -60,7 +60,7 @@ class StagingServer(Server):
 
 @dataclass
 class _Writing:
-    server: Server
+    server: FlakySink
     target: Target
 
     def write(self, rows: pa.RecordBatch, _: int) -> Outcome:
@@ -73,7 +73,7 @@ class _Writing:
 
     def finish(self) -> Outcome:
         self.server.answer()
-        return Outcome(receipt=b"staged" if isinstance(self.server, StagingServer) else b"")
+        return Outcome(receipt=b"staged" if isinstance(self.server, StagingSink) else b"")
 
 
 @dataclass
@@ -109,28 +109,28 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> dict[str, MemoryLog]:
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Server]:
-    """The sinks `http`, which may go, and `log`."""
-    by_kind = {"http": Server(), "log": Server()}
+def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FlakySink]:
+    """Serve as the sinks `http`, which may go, and `log`."""
+    by_kind = {"http": FlakySink(), "log": FlakySink()}
     monkeypatch.setattr(sinks, "load", lambda kind: by_kind[kind])
     return by_kind
 
 
 @pytest.fixture
 def places(tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    """Makes launches of one dagger, one after the other."""
-    made: list[Place] = []
+    """Make launches of one dagger, one after the other."""
+    launched: list[Place] = []
 
     def make(*targets: Target, created: int = 0) -> Place:
-        for place in made:
+        for place in launched:
             place.launch.stopping.set()
         place = Place(tmp_path, *targets)
         place.launch.spec.created = created
-        made.append(place)
+        launched.append(place)
         return place
 
     yield make
-    for place in made:
+    for place in launched:
         place.launch.stopping.set()
 
 
@@ -167,7 +167,7 @@ def beat(place: Place) -> Any:
 
 
 def test_a_sink_that_keeps_up_has_no_log(
-    servers: dict[str, Server], places: Callable[..., Place], logs: dict[str, MemoryLog]
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:
     place = places(crm(), other())
     for number in range(3):
@@ -177,21 +177,21 @@ def test_a_sink_that_keeps_up_has_no_log(
 
 
 def test_the_others_go_on_and_what_waits_comes_in_order(
-    servers: dict[str, Server], places: Callable[..., Place], logs: dict[str, MemoryLog]
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:
     place, server = places(crm(), other()), servers["http"]
     server.is_up = False
     for number in range(4):
         write(place, number, {"1": number, str(10 + number): number})
     during = beat(place).spools["crm"]
-    told = [(error.reason, error.detail) for error in beat(place).retrying]
+    errors = [(error.reason, error.detail) for error in beat(place).retrying]
     there = dict(servers["log"].cities), dict(server.cities), during.rows
     server.is_up = True
     until(lambda: not beat(place).spools)
     write(place, 4, {"1": 4})
 
     assert there == ({"1": 3, "10": 0, "11": 1, "12": 2, "13": 3}, {}, 8)
-    assert (during.error.reason, told) == ("SINK_UNAVAILABLE", [("SINK_UNAVAILABLE", "crm: It is away.")])
+    assert (during.error.reason, errors) == ("SINK_UNAVAILABLE", [("SINK_UNAVAILABLE", "crm: It is away.")])
     assert server.cities == {"1": 4, "10": 0, "11": 1, "12": 2, "13": 3}
     assert [number for _, number, _ in server.writes] == [0, 1, 2, 3, 4]
     assert (logs["crm"].records, beat(place).sink_rows["crm"]) == ([], 9)
@@ -199,7 +199,7 @@ def test_the_others_go_on_and_what_waits_comes_in_order(
 
 
 def test_how_old_the_oldest_row_is_counts_until_the_sink_has_it(
-    servers: dict[str, Server], places: Callable[..., Place]
+    servers: dict[str, FlakySink], places: Callable[..., Place]
 ) -> None:
     place, server = places(crm(), other()), servers["http"]
     server.is_up = False
@@ -219,7 +219,7 @@ def test_how_old_the_oldest_row_is_counts_until_the_sink_has_it(
 
 
 def test_a_launch_goes_on_with_the_log_of_the_one_before(
-    servers: dict[str, Server], places: Callable[..., Place], logs: dict[str, MemoryLog]
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:
     server = servers["http"]
     server.is_up = False
@@ -238,7 +238,7 @@ def test_a_launch_goes_on_with_the_log_of_the_one_before(
 
 
 def test_what_a_dagger_of_before_under_this_name_has_left_is_deleted(
-    servers: dict[str, Server], places: Callable[..., Place], logs: dict[str, MemoryLog]
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:
     servers["http"].is_up = False
     write(places(crm()), 0, {"old": 0})
@@ -249,7 +249,7 @@ def test_what_a_dagger_of_before_under_this_name_has_left_is_deleted(
 
 
 def test_without_the_rule_what_is_left_goes_first_as_well(
-    servers: dict[str, Server], places: Callable[..., Place]
+    servers: dict[str, FlakySink], places: Callable[..., Place]
 ) -> None:
     server = servers["http"]
     server.is_up = False
@@ -263,7 +263,7 @@ def test_without_the_rule_what_is_left_goes_first_as_well(
 
 
 def test_a_corrected_address_counts_for_rows_that_wait(
-    servers: dict[str, Server], places: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+    servers: dict[str, FlakySink], places: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = servers["http"]
     server.is_up = False
@@ -282,7 +282,7 @@ def test_a_corrected_address_counts_for_rows_that_wait(
 
 
 def test_a_log_that_is_full_makes_the_batch_wait(
-    servers: dict[str, Server], places: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+    servers: dict[str, FlakySink], places: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "MOST_BYTES", 1)
     place, server = places(crm(), other()), servers["http"]
@@ -304,7 +304,7 @@ def test_a_log_that_is_full_makes_the_batch_wait(
 
 
 def test_a_drain_leaves_a_batch_whose_log_is_full_and_keeps_one_that_has_room(
-    servers: dict[str, Server], places: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+    servers: dict[str, FlakySink], places: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = places(crm())
     servers["http"].is_up = False
@@ -319,9 +319,9 @@ def test_a_drain_leaves_a_batch_whose_log_is_full_and_keeps_one_that_has_room(
     assert (beat(place).spools["crm"].rows, len(full.left)) == (1, 1)
 
 
-@pytest.mark.parametrize("kind", [Server, StagingServer])
+@pytest.mark.parametrize("kind", [FlakySink, StagingSink])
 def test_a_batch_of_which_a_part_was_taken_is_there_whole(
-    kind: type[Server], servers: dict[str, Server], places: Callable[..., Place]
+    kind: type[FlakySink], servers: dict[str, FlakySink], places: Callable[..., Place]
 ) -> None:
     server = servers["http"] = kind()
     place = places(crm(), other())
@@ -334,7 +334,7 @@ def test_a_batch_of_which_a_part_was_taken_is_there_whole(
     direct = dict(server.cities)
     server.is_up = True
     until(lambda: not beat(place).spools)
-    staged = [(0, [b"staged"] * 3)] if kind is StagingServer else []
+    staged = [(0, [b"staged"] * 3)] if kind is StagingSink else []
 
     assert (direct, server.cities) == ({"1": 1}, {"1": 1, "2": 1, "3": 1})
     assert server.committed == staged
@@ -343,9 +343,9 @@ def test_a_batch_of_which_a_part_was_taken_is_there_whole(
 
 
 def test_a_sink_that_goes_before_it_commits_has_all_of_the_batch_in_its_log(
-    servers: dict[str, Server], places: Callable[..., Place]
+    servers: dict[str, FlakySink], places: Callable[..., Place]
 ) -> None:
-    server = servers["http"] = StagingServer(commits=False)
+    server = servers["http"] = StagingSink(commits=False)
     place = places(crm(), other())
     write(place, 0, {"1": 1})
     waiting = beat(place).spools["crm"].rows, dict(beat(place).sink_rows), servers["log"].cities
@@ -357,7 +357,7 @@ def test_a_sink_that_goes_before_it_commits_has_all_of_the_batch_in_its_log(
 
 
 def test_a_sink_that_an_edit_took_away_has_its_rows_set_aside(
-    servers: dict[str, Server],
+    servers: dict[str, FlakySink],
     places: Callable[..., Place],
     logs: dict[str, MemoryLog],
     monkeypatch: pytest.MonkeyPatch,
@@ -370,7 +370,7 @@ def test_a_sink_that_an_edit_took_away_has_its_rows_set_aside(
             return 1
 
         def flush(self) -> None:
-            """Nothing waits."""
+            """Return at once: nothing waits."""
 
     monkeypatch.setattr(delivery, "_quarantine", lambda *_: Quarantine())
     servers["http"].is_up = False
@@ -383,16 +383,16 @@ def test_a_sink_that_an_edit_took_away_has_its_rows_set_aside(
 
 
 def test_where_kafka_makes_no_log_the_batch_waits_as_without_one(
-    servers: dict[str, Server], places: Callable[..., Place], logs: dict[str, MemoryLog]
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:
     logs["crm"] = MemoryLog(refusal=external("SPOOL_REFUSED", "No right.", retryable=True))
     place, server = places(crm(), other()), servers["http"]
     server.is_up = False
-    asked: list[int] = []
+    attempts: list[int] = []
 
     def answer() -> None:
-        asked.append(1)
-        server.is_up = len(asked) > 5
+        attempts.append(1)
+        server.is_up = len(attempts) > 5
         if not server.is_up:
             raise TemporaryError("SINK_UNAVAILABLE", "It is away.")
 
@@ -403,7 +403,7 @@ def test_where_kafka_makes_no_log_the_batch_waits_as_without_one(
 
 
 def test_a_marker_that_may_have_been_appended_already_counts_once(
-    servers: dict[str, Server], places: Callable[..., Place], logs: dict[str, MemoryLog]
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:
     servers["http"].is_up = False
     write(places(crm()), 0, {"1": 0})
@@ -417,7 +417,7 @@ def test_a_marker_that_may_have_been_appended_already_counts_once(
 
 
 def test_a_log_of_which_records_are_missing_is_told_and_nothing_of_it_is_taken_off(
-    servers: dict[str, Server], places: Callable[..., Place], logs: dict[str, MemoryLog]
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:
     servers["http"].is_up = False
     write(places(crm()), 0, {"1": 0})
@@ -431,7 +431,7 @@ def test_a_log_of_which_records_are_missing_is_told_and_nothing_of_it_is_taken_o
 
 
 def test_rows_of_a_paused_sink_wait_until_it_is_resumed(
-    servers: dict[str, Server], places: Callable[..., Place], tmp_path: Path
+    servers: dict[str, FlakySink], places: Callable[..., Place], tmp_path: Path
 ) -> None:
     place, file = places(crm(on_outage=None), other()), tmp_path / rundir.PAUSED
     write(place, 0, {"1": 0})
