@@ -522,7 +522,7 @@ class SimulatedDrivers:
         self._host.allowed[run_dir] = until
 
     def pause_sinks(self, dagger: str, run_dir: str, sinks: tuple[str, ...]) -> None:
-        """As Drivers': drivers of a simulation have no sinks to pause."""
+        """Do nothing: drivers of a simulation have no sinks to pause."""
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
         """As Drivers': what is told once stays. Raises: OSError."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from runtime.spool.state import Bound, LogState, Whole, read_state
+from runtime.spool.state import LogLimit, LogState, Whole, read_state
 
 PARTS: Final = (0, 1)
 END: Final = -1
@@ -220,7 +220,7 @@ def _log_state(world: SpoolWorld) -> LogState[Entry]:
 def _is_full(world: SpoolWorld, setting: Setting) -> bool:
     """Tell whether no further batch may be appended."""
     if setting.rules.counts_whole:
-        return _log_state(world).is_full(Bound(setting.bound, timedelta(days=1)), now=0.0)
+        return _log_state(world).is_full(LogLimit(setting.bound, timedelta(days=1)), now=0.0)
     return len(world.log) >= setting.bound * len(PARTS)
 
 

@@ -448,7 +448,7 @@ def test_rows_of_a_paused_sink_wait_until_it_is_resumed(
 
 
 def test_a_log_is_full_by_its_size_or_by_the_age_of_its_oldest_batch() -> None:
-    bound = state.Bound(size=10, age=timedelta(seconds=60))
+    bound = state.LogLimit(size=10, age=timedelta(seconds=60))
     none: state.LogState[None] = state.LogState()
     small = none.append_marker(state.Whole(3, 9, 100.0, None))
 

@@ -1,4 +1,4 @@
-"""What the driver knows of the log of one sink: what stands in it, and how its rows come to the sink.
+"""Keep what the driver knows of the log of one sink: what stands in it, and how it comes to the sink.
 
 Two threads use it: that of the batches appends, the drainer takes away.
 """
@@ -20,14 +20,14 @@ from runtime.launch.report import Trouble
 from runtime.sinks import Target
 from runtime.spool.log import Log, LogAddress, Record
 from runtime.spool.marker import Marker
-from runtime.spool.state import Bound, LogState, Whole, read_state
+from runtime.spool.state import LogLimit, LogState, Whole, read_state
 
 _MINUTE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """What is told of a lane."""
+    """Report of a lane."""
 
     spool: telemetry_pb2.Spool
     oldest: datetime | None
@@ -42,7 +42,7 @@ class Lane:
         name: str,
         address: LogAddress,
         target: Target | None,
-        bound: Bound,
+        bound: LogLimit,
         *,
         changed: Callable[[], None],
         paused: Callable[[], bool],
@@ -80,7 +80,7 @@ class Lane:
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why the sink takes nothing; None while it takes some."""
+        """Error for which the sink takes nothing; None while it takes some."""
         return self._trouble
 
     @property

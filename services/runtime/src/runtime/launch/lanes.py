@@ -28,7 +28,7 @@ from runtime.launch.report import Report, Trouble, trouble_of
 from runtime.sinks import BatchRef, Target
 from runtime.spool.log import LogAddress, TopicAddress, find_sinks, topic_of
 from runtime.spool.marker import Marker, parts_of
-from runtime.spool.state import MOST_BYTES, Bound
+from runtime.spool.state import MOST_BYTES, LogLimit
 
 FULL: Final = "As much of its rows waits as may."
 _RETRY_S = 2.0
@@ -96,7 +96,7 @@ class Lanes:
 
     def take_over(self, away: Mapping[str, Trouble]) -> dict[str, LogAddress]:
         """Return those of the sinks that take no rows whose rows go to a log from now on."""
-        taken = {}
+        addresses = {}
         for name, trouble in away.items():
             if trouble.error.reason == FLOOD or name in self._refused or not self._has_rule(name):
                 continue
@@ -108,8 +108,8 @@ class Lanes:
                 logger().warning("spool.not_created", sink=name, why=error.error.detail)
                 continue
             lane.set_trouble(trouble)
-            taken[name] = lane.address
-        return taken
+            addresses[name] = lane.address
+        return addresses
 
     def mark(self, batch: BatchRef, name: str, report: Report) -> None:
         """Append the marker of a sink's rows of a batch, which Spark may commit then."""
@@ -162,7 +162,7 @@ class Lanes:
             name,
             self._address(name),
             target,
-            Bound(MOST_BYTES, age),
+            LogLimit(MOST_BYTES, age),
             changed=self._report,
             paused=lambda: name in self._launch.paused_sinks(),
         )

@@ -75,7 +75,7 @@ class Log(Protocol):
 
 
 class LogAddress(Protocol):
-    """Where the log of a sink is. Picklable: workers append to it."""
+    """Address of the log of a sink. Picklable: workers append to it."""
 
     def open(self) -> Log:
         """Open the log."""
@@ -126,9 +126,9 @@ class TopicLog:
         """Make the topic, with the replicas that are usual in the cluster, unless there is one."""
         wanted = NewTopic(self._topic, num_partitions=1, config=_CONFIG)
         with kafka.mapping_errors(self._platform):
-            for made in self._admin.create_topics([wanted], operation_timeout=_PATIENCE_S).values():
+            for creation in self._admin.create_topics([wanted], operation_timeout=_PATIENCE_S).values():
                 try:
-                    self._result(made)
+                    self._result(creation)
                 except KafkaException as refusal:
                     if refusal.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise

@@ -49,7 +49,7 @@ class Marker:
     target: Target
     """The sink with the columns of these rows."""
     marked: float
-    """When the batch was put here, in seconds since 1970."""
+    """Time at which the batch was put here, in seconds since 1970."""
 
     @property
     def rows(self) -> int:

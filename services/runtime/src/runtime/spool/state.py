@@ -16,8 +16,8 @@ Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """What a log may hold before the next batch waits."""
+class LogLimit:
+    """Limit of a log, beyond which the next batch waits."""
 
     size: int
     """In bytes of whole batches."""
@@ -34,13 +34,13 @@ class Whole(Generic[Content]):
     size: int
     """Bytes of its rows."""
     marked: float
-    """When its marker was appended, in seconds since 1970."""
+    """Time at which its marker was appended, in seconds since 1970."""
     content: Content
 
 
 @dataclass(frozen=True, slots=True)
 class LogState(Generic[Content]):
-    """What stands in the log of one sink. Rows behind the last marker were never committed."""
+    """Content of the log of one sink. Rows behind the last marker were never committed."""
 
     begin: int = 0
     """Offset of the first record: all before it the sink has."""
@@ -64,7 +64,7 @@ class LogState(Generic[Content]):
         """Bytes of whole batches. What a kill left of one is in nobody's way."""
         return sum(batch.size for batch in self.batches)
 
-    def is_full(self, bound: Bound, now: float) -> bool:
+    def is_full(self, bound: LogLimit, now: float) -> bool:
         """Tell whether the next batch has to wait until some of this is taken."""
         if self.first is None:
             return False

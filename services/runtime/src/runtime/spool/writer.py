@@ -29,7 +29,7 @@ class SpoolWriter:
 
     @property
     def part(self) -> SpooledPart:
-        """What was appended."""
+        """Rows that were appended."""
         return SpooledPart(self._number, self._attempt, self._records, self._rows, self._size)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
