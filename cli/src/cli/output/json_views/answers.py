@@ -96,7 +96,7 @@ def _suggestions(
 
 def _error(answer: Message, name: str) -> dict[str, Any] | None:
     error: events_pb2.DaggerError = getattr(answer, name)
-    return {"reason": error.reason, "detail": error.detail} if answer.HasField(name) else None  # type: ignore[arg-type] # last_error, error
+    return {"reason": error.reason, "detail": error.detail} if answer.HasField(name) else None
 
 
 _CONVERSION = Conversion(
