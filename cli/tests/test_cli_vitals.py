@@ -121,6 +121,25 @@ def test_get_says_of_each_sink_how_fresh_its_rows_are_and_what_waits_for_it() ->
     }  # fmt: skip
 
 
+def test_get_says_of_each_sink_what_waits_in_its_log() -> None:
+    dagger = a_dagger()
+    away = telemetry_pb2.Spool(rows=1_200, bytes=2**20, since=before(minutes=3), error={"reason": "GONE"})
+    dagger.vitals.spools["crm"].CopyFrom(away)
+    dagger.vitals.spools["db"].CopyFrom(
+        telemetry_pb2.Spool(rows=7, bytes=3 * 2**20, rows_per_second=30, since=before(minutes=3))
+    )
+    dagger.vitals.spools["files"].CopyFrom(telemetry_pb2.Spool(paused=True))
+
+    lines = [text for key, text in vitals.facts(dagger, NOON) if key == "waiting"]
+
+    assert lines == [
+        "crm: 1,200 rows, 1 MiB, the oldest since 3 min ago; none is written; GONE",
+        "db: 7 rows, 3 MiB, the oldest since 3 min ago; 30 rows/s are written",
+        "files: 0 rows; paused",
+    ]
+    assert to_json(dagger)["vitals"]["spools"]["files"]["paused"] is True
+
+
 @pytest.mark.parametrize(("spare", "started"), [(True, "by the warm spare"), (False, "cold")])
 def test_get_says_how_the_driver_was_started(spare: bool, started: str) -> None:
     dagger = gateway_pb2.Dagger(name="x", driver=events_pb2.DriverHandle(pid=7, spare=spare))

@@ -55,6 +55,8 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "quarantine replay": ["orders", "--yes"],
     "quarantine discard": ["orders", "--why", "test traffic", "--yes"],
     "quarantine allow": ["orders", "--for", "1h"],
+    "sink pause": ["orders", "crm"],
+    "sink resume": ["orders", "crm"],
     "stream describe": ["orders"],
     "stream offer": ["orders"],
     "stream sample": ["x"],

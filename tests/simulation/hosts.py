@@ -525,6 +525,9 @@ class SimulatedDrivers:
             raise OSError(28, "No space left on device")
         self._host.allowed[run_dir] = until
 
+    def pause_sinks(self, dagger: str, run_dir: str, sinks: tuple[str, ...]) -> None:
+        """Do nothing: drivers of a simulation have no sinks to pause."""
+
     def tell(self, run_dir: str, file: str, text: str) -> None:
         """As Drivers': what is told once stays. Raises: OSError."""
         if self._world.chance(0.02, "told in vain"):

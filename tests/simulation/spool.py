@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Final
+
+from runtime.spool.state import LogLimit, LogState, Whole, read_state
 
 PARTS: Final = (0, 1)
 END: Final = -1
@@ -160,7 +163,7 @@ def _batch_steps(
     rules, batch = setting.rules, driver.batch
     if batch is None:
         if world.committed < setting.batches:
-            spools = bool(world.log) and rules.direct_when_empty
+            spools = not _log_state(world).is_empty and rules.direct_when_empty
             yield "begins", world, replace(driver, batch=world.committed, spools=spools)
         return
     if driver.part not in PARTS:
@@ -188,13 +191,14 @@ def _drain_steps(
     world: SpoolWorld, driver: Driver, setting: Setting
 ) -> Iterator[tuple[str, SpoolWorld, Driver]]:
     """Yield the steps with the first whole batch of the log; rows without a marker were never committed."""
-    end = next((place for place, entry in enumerate(world.log) if entry[2] == END), None)
-    if end is None:
+    state = _log_state(world)
+    if (first := state.first) is None:
         return
-    marker = world.log[end]
-    rows = [entry for entry in world.log[:end] if entry[:2] == marker[:2]]
+    marker = first.content
+    rows = [entry for entry in world.log[: first.end - 1] if entry[:2] == marker[:2]]
     left = [entry for entry in rows if entry not in driver.drained]
-    behind, forgets = replace(world, log=world.log[end + 1 :]), replace(driver, drained=frozenset())
+    log = world.log[state.delete_first().begin :]
+    behind, forgets = replace(world, log=log), replace(driver, drained=frozenset())
     if not setting.rules.deletes_taken and left:
         yield "deletes early", behind, forgets
     if left and world.is_up:
@@ -207,10 +211,16 @@ def _drain_steps(
         yield "sets the oldest aside", replace(behind, aside=aside), forgets
 
 
+def _log_state(world: SpoolWorld) -> LogState[Entry]:
+    """Build what the driver knows of the log: what it decides by it, is decided by the driver's own code."""
+    markers = [Whole(place + 1, 1, 0.0, entry) for place, entry in enumerate(world.log) if entry[2] == END]
+    return read_state(0, len(world.log), markers)
+
+
 def _is_full(world: SpoolWorld, setting: Setting) -> bool:
     """Tell whether no further batch may be appended."""
     if setting.rules.counts_whole:
-        return sum(entry[2] == END for entry in world.log) >= setting.bound
+        return _log_state(world).is_full(LogLimit(setting.bound, timedelta(days=1)), now=0.0)
     return len(world.log) >= setting.bound * len(PARTS)
 
 
@@ -241,8 +251,8 @@ def _check(world: SpoolWorld, setting: Setting) -> None:
 
 
 def _is_over(world: SpoolWorld, setting: Setting) -> bool:
-    whole = any(entry[2] == END for entry in world.log)
-    return world.committed == setting.batches and not whole and world.drivers[-1].batch is None
+    whole = _log_state(world).first
+    return world.committed == setting.batches and whole is None and world.drivers[-1].batch is None
 
 
 def _check_end(world: SpoolWorld, setting: Setting) -> None:

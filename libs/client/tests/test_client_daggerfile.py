@@ -401,7 +401,8 @@ def test_a_registered_secret_and_a_registered_sink_are_named() -> None:
 @pytest.mark.parametrize(
     ("said", "then", "after_s"),
     [("wait", "THEN_WAIT", 0), ("skip", "THEN_SKIP", 0), ("{skip: 5m}", "THEN_SKIP", 300),
-     ("{fail: 1h}", "THEN_FAIL", 3600), ("{skip: 5m, auto_replay: true}", "THEN_SKIP", 300)],
+     ("{fail: 1h}", "THEN_FAIL", 3600), ("{wait: 15m}", "THEN_WAIT", 900),
+     ("{skip: 5m, auto_replay: true}", "THEN_SKIP", 300)],
 )  # fmt: skip
 def test_what_becomes_of_rows_when_a_sink_is_away_or_refuses_most_is_said_beside_its_kind(
     said: str, then: str, after_s: int
@@ -422,7 +423,7 @@ def test_what_becomes_of_rows_when_a_sink_is_away_or_refuses_most_is_said_beside
     ("said", "code", "field"),
     [
         ("on_outage: skp", "UNKNOWN_VALUE", "sinks[2].on_outage"),
-        ("on_outage: {wait: 5m}", "UNKNOWN_KEY", "sinks[2].on_outage.wait"),
+        ("on_outage: {wait: 0s}", "BAD_DURATION", "sinks[2].on_outage.wait"),
         ("on_outage: {skip: 0s}", "BAD_DURATION", "sinks[2].on_outage.skip"),
         ("on_outage: {skip: 5m, fail: 6m}", "WRONG_TYPE", "sinks[2].on_outage"),
         ("on_outage: {auto_replay: true}", "WRONG_TYPE", "sinks[2].on_outage"),

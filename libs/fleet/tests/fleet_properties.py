@@ -23,6 +23,7 @@ REQUESTS = (
     events_pb2.QuarantineReplayRequested,
     events_pb2.QuarantineDiscardRequested,
     events_pb2.AllowRefusalsRequested,
+    events_pb2.SinkPauseRequested,
 )
 CATALOGUE = (
     events_pb2.ClusterRegistered,

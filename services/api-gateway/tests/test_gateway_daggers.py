@@ -10,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from tests.contracts.logs import TroubledLog
 
 from daggerspec.defaults import filled
+from daggerspec.sinks import display_names
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -240,6 +241,27 @@ async def test_a_restart_from_the_start_is_written_as_that(ready: Any) -> None:
     async for record in ready.log.follow(answer.sequence - 1):
         assert (record.type.rpartition(".")[2], record.message.from_start) == ("RestartRequested", True)
         break
+
+
+async def test_a_sink_is_paused_and_resumed_by_its_name(ready: Any, refusal: Any) -> None:
+    [sink] = display_names((await ready.create()).dagger.spec.sinks)
+    paused = await ready.daggers.PauseSink(
+        pb.PauseSinkRequest(name="completed_bookings", sink=sink), timeout=10
+    )
+    resumed = await ready.daggers.ResumeSink(
+        pb.ResumeSinkRequest(name="completed_bookings", sink=sink), timeout=10
+    )
+    call = ready.daggers.PauseSink(pb.PauseSinkRequest(name="completed_bookings", sink="none"), timeout=10)
+    unknown = await refusal(call)
+    written = []
+    async for record in ready.log.follow(paused.sequence - 1):
+        written.append(record.message)
+        if record.sequence == resumed.sequence:
+            break
+    requests = [message for message in written if isinstance(message, events_pb2.SinkPauseRequested)]
+
+    assert [(request.sink, request.paused) for request in requests] == [(sink, True), (sink, False)]
+    assert (unknown.code, unknown.reason) == (CODE.NOT_FOUND, "NOT_FOUND")
 
 
 @pytest.mark.parametrize(

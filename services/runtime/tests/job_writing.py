@@ -13,7 +13,9 @@ import pytest
 from daggers.v1 import spec_pb2
 from pyspark.sql import Row
 from services.runtime.tests.sink_contract import COUNTS, batch
+from services.runtime.tests.spool_log import MemoryAddress, MemoryLog
 
+from runtime.launch.lanes import Lanes
 from runtime.launch.launch import Launch
 from runtime.launch.writing import BatchWriter
 from runtime.sinks import Target
@@ -53,7 +55,8 @@ class Place:
         self.launch.__dict__["functions"] = SimpleNamespace(counts=dict)
         self.launch.lease.take()
         self.left: list[str] = []
-        self.writing = BatchWriter(self.launch, targets, self._leave)
+        lanes = Lanes(self.launch, targets, self._leave, find=MemoryLog.list_sinks, address=MemoryAddress)
+        self.writing = BatchWriter(self.launch, targets, self._leave, lanes)
 
     def _leave(self, why: str) -> None:
         self.left.append(why)

@@ -284,7 +284,7 @@ def test_what_a_sink_refuses_is_set_aside_at_once_where_it_may_refuse_what_it_li
     crm = replace(influx(database, tmp_path, max_refused=0.5), part=Part(BATCH, 0))
     minutes = [f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z" for minute in range(250)]
     none: Any = dict.fromkeys(((minute, "1") for minute in minutes), None)
-    sink = delivery._Sink(crm, sinks.open_writer(crm), may_refuse=allowed)
+    sink = delivery.SinkPart(crm, sinks.open_writer(crm), may_refuse=allowed)
     ready = sink.write(batch(none), 3)
     [line] = sink.report()
 

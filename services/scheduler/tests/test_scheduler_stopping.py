@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import (
     HOST,
     META,
@@ -52,6 +52,26 @@ async def test_each_launch_is_told_until_when_its_sinks_may_refuse(world: World)
         await world.append(events_pb2.RestartRequested(meta=META, name="d"))
         second = await world.running(after=first.generation)
         await until(says(second, 1_900_000_000), "the next driver is not told")
+
+    assert world.story().count("LaunchIntended") == 2
+
+
+async def test_each_launch_is_told_which_sinks_are_paused(world: World) -> None:
+    def says(dagger: Dagger, text: str) -> Callable[[], bool]:
+        file = run_dir(dagger) / rundir.PAUSED
+        return lambda: (file.read_text() if file.exists() else "") == text
+
+    async with world.serving():
+        sink = "crm"
+        await world.ask(sinks=[spec_pb2.Sink(log={}, name=sink)])
+        first = await world.running()
+        await world.append(events_pb2.SinkPauseRequested(meta=META, name="d", sink=sink, paused=True))
+        await until(says(first, f"{sink}\n"), "the driver is not told")
+        await world.append(events_pb2.RestartRequested(meta=META, name="d"))
+        second = await world.running(after=first.generation)
+        await until(says(second, f"{sink}\n"), "the next driver is not told")
+        await world.append(events_pb2.SinkPauseRequested(meta=META, name="d", sink=sink))
+        await until(says(second, ""), "the driver is not told that it goes on")
 
     assert world.story().count("LaunchIntended") == 2
 

@@ -78,6 +78,21 @@ def test_how_fresh_the_rows_of_a_sink_are_is_a_field_with_its_name() -> None:
     }
 
 
+def test_what_waits_in_the_log_of_a_sink_is_a_field_with_its_name() -> None:
+    beat = telemetry_pb2.Heartbeat(dagger="surge", time=Timestamp(seconds=100))
+    spool = telemetry_pb2.Spool(rows=9, bytes=700, rows_per_second=2.5, since=Timestamp(seconds=40))
+    beat.spools["crm"].CopyFrom(spool)
+
+    found = fields(points.of_beat(record(beat)))
+
+    assert {key: value for key, value in found.items() if ":" in key} == {
+        "spooled_rows:crm": "9i",
+        "spooled_bytes:crm": "700i",
+        "spooled_age_s:crm": "60",
+        "drained_rows_per_s:crm": "2.5",
+    }
+
+
 def test_what_a_driver_does_not_know_yet_is_left_out() -> None:
     found = fields(points.of_beat(record(telemetry_pb2.Heartbeat(dagger="surge"))))
 

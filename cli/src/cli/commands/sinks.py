@@ -142,6 +142,28 @@ def delete_sink(session: Session, name: Name, yes: Yes = False, dry_run: DryRun 
     delete(session, "DeleteSink", request, kind="sink", name=name, yes=yes, dry_run=dry_run, service="sinks")
 
 
+Dagger = Annotated[str, typer.Argument(metavar="NAME", help="Name of the dagger.")]
+OwnSink = Annotated[str, typer.Argument(metavar="SINK", help="Name of one of its sinks.")]
+
+
+@command(sinks, "pause", example="daggers sink pause completed_bookings crm")
+def pause(session: Session, name: Dagger, sink: OwnSink) -> None:
+    """Let the rows of one sink wait, up to 1 GiB and the time of its rule; the other sinks go on."""
+    with session.connect({"name": "NAME", "sink": "SINK"}) as gateway:
+        request = gateway_pb2.PauseSinkRequest(name=name, sink=sink)
+        answer = gateway.call(gateway.daggers.PauseSink, request)
+    session.out.done({"sequence": answer.sequence}, f"rows of {name} for {sink} wait until it is resumed")
+
+
+@command(sinks, "resume", example="daggers sink resume completed_bookings crm")
+def resume(session: Session, name: Dagger, sink: OwnSink) -> None:
+    """Write the rows of a paused sink again: what waits first, in order."""
+    with session.connect({"name": "NAME", "sink": "SINK"}) as gateway:
+        request = gateway_pb2.ResumeSinkRequest(name=name, sink=sink)
+        answer = gateway.call(gateway.daggers.ResumeSink, request)
+    session.out.done({"sequence": answer.sequence}, f"rows of {name} for {sink} are written again")
+
+
 @command(sinks, "test", example="daggers sink test crm")
 def try_sink(
     session: Session,

@@ -126,6 +126,9 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
     events_pb2.AllowRefusalsRequested: _with_actor(
         lambda it: f"its sinks may refuse as many rows as they like until {iso(it.until)}"
     ),
+    events_pb2.SinkPauseRequested: _with_actor(
+        lambda it: f"sink {it.sink} {'pauses: its rows wait' if it.paused else 'is written again'}"
+    ),
     events_pb2.SchedulerStarted: lambda it, event: (
         f"scheduler {it.scheduler_id or '?'} leads, epoch {event.sequence}"
     ),

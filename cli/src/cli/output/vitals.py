@@ -82,6 +82,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
         ("late", _late(vitals)),
         *(("freshness", _freshness(sink, vitals.freshness[sink], now)) for sink in sorted(vitals.freshness)),
+        *(("waiting", _waiting(sink, vitals.spools[sink], now)) for sink in sorted(vitals.spools)),
         (
             "quarantined",
             (reasons or "0") + (f"; {recent_quarantined:,} {_RECENTLY}" if recent_quarantined else ""),
@@ -114,6 +115,17 @@ def _freshness(sink: str, fresh: telemetry_pb2.Freshness, now: datetime) -> str:
     if fresh.HasField("waiting_since"):
         lines.append(f"the oldest that waits is of {ago(fresh.waiting_since, now)}")
     return f"{sink}: {'; '.join(lines)}"
+
+
+def _waiting(sink: str, spool: telemetry_pb2.Spool, now: datetime) -> str:
+    """Format what waits in the log of a sink, and how fast the sink takes it."""
+    pace = (
+        f"{short(spool.rows_per_second)} rows/s are written" if spool.rows_per_second else "none is written"
+    )
+    why = f"; {spool.error.reason}" if spool.HasField("error") else ""
+    oldest = f", the oldest since {ago(spool.since, now)}" if spool.HasField("since") else ""
+    waiting = f"{spool.rows:,} rows{f', {size(spool.bytes)}' if spool.bytes else ''}{oldest}"
+    return f"{sink}: {waiting}; {'paused' if spool.paused else pace + why}"
 
 
 def _span(span_ms: int) -> str:

@@ -254,6 +254,8 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "StartDagger": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
         "StopDagger": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
         "RestartDagger": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
+        "PauseSink": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
+        "ResumeSink": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
         "WatchEvents": Rule(Action.LOOK_AROUND, _nobodys, views.event),
         "ReadLog": Rule(Action.READ, _of_name, audited=READ, audits=_streams_of_named),
         "ReadRows": Rule(Action.READ, _of_name, audited=READ, audits=_streams_of_named),

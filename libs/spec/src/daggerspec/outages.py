@@ -26,13 +26,16 @@ def fill(sink: spec_pb2.Sink) -> None:
             rule.after.FromTimedelta(AFTER)
 
 
+def spools(rule: spec_pb2.OnOutage) -> bool:
+    """Tell whether the rows of an outage wait in a log of their sink, and the other sinks go on."""
+    return rule.then == _Then.THEN_WAIT and rule.HasField("after")
+
+
 def violations(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:
     """Yield the violations of a sink's fields about outages and refusals."""
     rule, where = sink.on_outage, f"{path}.on_outage"
     if rule.then not in _WAYS:
         yield Violation(f"{where}.then", f"{rule.then} is no way to go on", "UNKNOWN_ENUM_VALUE")
-    elif rule.HasField("after") and rule.then == _Then.THEN_WAIT:
-        yield Violation(f"{where}.after", "goes with skip and fail only", "UNEXPECTED")
     if rule.auto_replay and rule.then != _Then.THEN_SKIP:
         yield Violation(f"{where}.auto_replay", "goes with skip only: else none is quarantined", "UNEXPECTED")
     if rule.HasField("after"):

@@ -48,7 +48,12 @@ All sinks of a dagger share its batches: as long as one takes no rows, the next 
 it the others. The driver asks a sink that is away now and then, computes nothing meanwhile, and heartbeats
 say which it is. A fragile sink is best given a dagger of its own, or a rule, beside its kind:
 
-* `on_outage: wait` is what happens when nothing is said. `skip`: when it has been away for 15 minutes its
+* `on_outage: wait` is what happens when nothing is said. `{wait: 15m}`: the others go on for so long, and as
+  long as no more than 1 GiB of its rows wait. They stand in a topic of the platform's Kafka,
+  `daggers.spool.DAGGER.SINK`, over restarts, moves and edits; once it takes rows again they come to it in
+  order and before all newer ones ([freshness](freshness.md#what-a-sink-has-not-taken)). `daggers sink pause
+  NAME SINK` has the rows of any sink wait there, until `daggers sink resume`.
+* `skip`: when it has been away for 15 minutes its
   rows are set aside (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
   waits. `fail`: the driver ends, and is launched again at growing intervals. `{skip: 5m}` says another time.
   `{skip: 15m, auto_replay: true}`: once the sink has taken a batch again, what was set aside is replayed by

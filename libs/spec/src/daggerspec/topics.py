@@ -11,6 +11,8 @@ HEARTBEATS: Final = "daggers.heartbeats"
 QUARANTINE: Final = "daggers.quarantine"
 ALERTS: Final = "daggers.alerts"
 AUDIT: Final = "daggers.audit"
+SPOOL: Final = "daggers.spool."
+"""Begin of the names of topics that keep what a sink has not taken: of DAGGER.SINK each one."""
 
 
 INTERNAL: Final = frozenset(

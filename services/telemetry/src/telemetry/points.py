@@ -119,6 +119,11 @@ def _vitals(beat: Heartbeat) -> dict[str, Value]:
                 fields[f"freshness_{share}_s:{sink}"] = age_ms / 1000
         if fresh.HasField("waiting_since"):
             fields[f"waiting_age_s:{sink}"] = _seconds(beat.time, fresh.waiting_since)
+    for sink, spool in beat.spools.items():
+        fields[f"spooled_rows:{sink}"] = spool.rows
+        fields[f"spooled_bytes:{sink}"] = spool.bytes
+        fields[f"spooled_age_s:{sink}"] = _seconds(beat.time, spool.since) if spool.HasField("since") else 0.0
+        fields[f"drained_rows_per_s:{sink}"] = spool.rows_per_second
     if beat.HasField("error"):
         fields["error"] = beat.error.reason
     return fields

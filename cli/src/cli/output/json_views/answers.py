@@ -102,9 +102,9 @@ def _suggestions(
     return {topic.topic: topic.suggestion or None for topic in answer.missing_topics}
 
 
-def _error(answer: gateway_pb2.GetReplayResponse, name: str) -> dict[str, Any] | None:
+def _error(answer: Message, name: str) -> dict[str, Any] | None:
     error: events_pb2.DaggerError = getattr(answer, name)
-    return {"reason": error.reason, "detail": error.detail} if answer.HasField(name) else None  # type: ignore[arg-type] # last_error, error
+    return {"reason": error.reason, "detail": error.detail} if answer.HasField(name) else None
 
 
 _CONVERSION = Conversion(
@@ -174,6 +174,10 @@ _CONVERSION = Conversion(
             "sequence id type source subject time! data refused version", data=lambda event: data(event.data)
         ),
         "Freshness": Layout("rows p50_ms p95_ms p99_ms waiting_since"),
+        "Spool": Layout(
+            "rows bytes since! drained rows_per_second paused error",
+            error=lambda spool: _error(spool, "error"),
+        ),
         "GetReplayResponse": Layout(
             "replay_id records outcomes finished last_error given_up",
             outcomes=lambda answer: dict(sorted(answer.outcomes.items())),
@@ -261,7 +265,7 @@ _CONVERSION = Conversion(
         "Vitals": Layout(
             "generation heard_time watermark last_commit last_progress records_per_s rows_per_s lag records"
             " rows late_rows recent_late_rows late_windows recent_late_windows late_rows_by_table quarantined"
-            " recent_quarantined state_rows memory_bytes? freshness warnings"
+            " recent_quarantined state_rows memory_bytes? freshness spools warnings"
         ),
         "WhoAmIResponse": Layout("principal groups administrator roles expire_time"),
     },

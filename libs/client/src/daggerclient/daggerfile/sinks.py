@@ -106,10 +106,12 @@ def _outage(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.OnOutage:
     """Read what happens in an outage: a word, or {skip: 5m}, which may have `auto_replay` beside it."""
     if isinstance(node, yaml.ScalarNode):
         return spec_pb2.OnOutage(then=_THEN[reader.choice(node, path, tuple(_THEN))])
-    values = reader.mapping(node, path, ("skip", "fail", REPLAY))
+    values = reader.mapping(node, path, (*_THEN, REPLAY))
     replays = values.pop(REPLAY, None)
     if len(values) != 1:
-        problem = f"{path} must be {' or '.join(_THEN)}, or one of {{skip: TIME}}, {{fail: TIME}}"
+        problem = (
+            f"{path} must be {' or '.join(_THEN)}, or one of {{wait: TIME}}, {{skip: TIME}}, {{fail: TIME}}"
+        )
         reader.fail(node, path, "WRONG_TYPE", problem)
         return spec_pb2.OnOutage()
     [(word, after)] = values.items()

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from daggerspec import fields
 from daggerspec.exits import is_deployments
 from daggerspec.querytests import runs_alike
+from daggerspec.sinks import display_names
 from fleet.fold import replay
 from fleet.fold.answers import Code, Refusal, about, missing, version_mismatch
 from fleet.fold.phases import (
@@ -112,6 +113,8 @@ class Dagger:
     replay: Replay | None = None
     """Its newest replay of what it has set aside; None before the first."""
     refusals_until: datetime | None = None
+    paused_sinks: tuple[str, ...] = ()
+    """Names of sinks whose rows wait in their logs until somebody resumes them."""
     """Until when its sinks may refuse as many rows as they like; None where nobody has ever said so."""
     shadow: Shadow | None = None
     """A launch of the newest version beside its driver; None when there is none."""
@@ -203,6 +206,7 @@ Request: TypeAlias = (
     | events_pb2.QuarantineReplayRequested
     | events_pb2.QuarantineDiscardRequested
     | events_pb2.AllowRefusalsRequested
+    | events_pb2.SinkPauseRequested
 )
 
 
@@ -341,6 +345,18 @@ def _allow_refusals(_: Dagger, request: events_pb2.AllowRefusalsRequested) -> di
         return {}
 
 
+def _pause_sink(dagger: Dagger, request: events_pb2.SinkPauseRequested) -> dict[str, Any] | Refusal:
+    if request.sink not in {*display_names(dagger.spec.sinks), *dagger.paused_sinks}:
+        return Refusal(
+            Code.NOT_FOUND,
+            "NOT_FOUND",
+            f"dagger {dagger.name} has no sink {request.sink}",
+            about("sink", request.sink),
+        )
+    others = {sink for sink in dagger.paused_sinks if sink != request.sink}
+    return {"paused_sinks": tuple(sorted(others | ({request.sink} if request.paused else set())))}
+
+
 DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] | Refusal]]] = {
     events_pb2.DaggerRequested: _revise,
     events_pb2.StartRequested: lambda dagger, _: _run(dagger),
@@ -351,4 +367,5 @@ DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] |
     events_pb2.QuarantineReplayRequested: _replay,
     events_pb2.QuarantineDiscardRequested: lambda *_: {},
     events_pb2.AllowRefusalsRequested: _allow_refusals,
+    events_pb2.SinkPauseRequested: _pause_sink,
 }

@@ -51,6 +51,8 @@ def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
     vitals.recent_quarantined = lately.quarantined.total()
     for sink, fresh in heartbeat.freshness.items():  # none of older drivers
         vitals.freshness[sink].CopyFrom(fresh)
+    for sink, spool in heartbeat.spools.items():
+        vitals.spools[sink].CopyFrom(spool)
     vitals.state_rows, vitals.memory_bytes = heartbeat.state_rows, heartbeat.memory_bytes
     flows = rates(dagger, watch, now=now, hearing=hearing)
     if flows is not None:

@@ -134,7 +134,7 @@ _TIMES: Final = frozenset(
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
 _OUTAGE: Final = tuple(field_.name for field_ in fields(Outage))
 _SHADOW: Final = tuple(field_.name for field_ in fields(Shadow))
-_REPEATED: Final = frozenset({"warnings", "reasons", "destinations"})
+_REPEATED: Final = frozenset({"warnings", "reasons", "destinations", "paused_sinks"})
 _OPTIONAL: Final = frozenset(
     {
         *("driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"),

@@ -258,6 +258,24 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         dagger, sequence = await self._parts.requests.change_dagger(request, event)
         return gateway_pb2.RestartDaggerResponse(dagger=dagger, sequence=sequence)
 
+    async def PauseSink(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.PauseSinkRequest, context: Context
+    ) -> gateway_pb2.PauseSinkResponse:
+        """Have the rows of a sink wait until it is resumed."""
+        event = events_pb2.SinkPauseRequested(
+            meta=meta_of(request), name=request.name, sink=request.sink, paused=True
+        )
+        dagger, sequence = await self._parts.requests.change_dagger(request, event)
+        return gateway_pb2.PauseSinkResponse(dagger=dagger, sequence=sequence)
+
+    async def ResumeSink(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ResumeSinkRequest, context: Context
+    ) -> gateway_pb2.ResumeSinkResponse:
+        """Have the rows of a sink written again."""
+        event = events_pb2.SinkPauseRequested(meta=meta_of(request), name=request.name, sink=request.sink)
+        dagger, sequence = await self._parts.requests.change_dagger(request, event)
+        return gateway_pb2.ResumeSinkResponse(dagger=dagger, sequence=sequence)
+
     async def Validate(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ValidateRequest, context: Context
     ) -> gateway_pb2.ValidateResponse:

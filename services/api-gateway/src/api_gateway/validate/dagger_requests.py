@@ -38,6 +38,8 @@ ChangeRequest: TypeAlias = (
     | gateway_pb2.StartDaggerRequest
     | gateway_pb2.StopDaggerRequest
     | gateway_pb2.RestartDaggerRequest
+    | gateway_pb2.PauseSinkRequest
+    | gateway_pb2.ResumeSinkRequest
 )
 SpecRequest: TypeAlias = (
     gateway_pb2.CreateDaggerRequest | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest

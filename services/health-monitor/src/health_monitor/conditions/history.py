@@ -23,6 +23,7 @@ _CHANGES: Final = DECISIONS.keys() - {
     events_pb2.QuarantineReplayRequested,
     events_pb2.QuarantineDiscardRequested,
     events_pb2.AllowRefusalsRequested,
+    events_pb2.SinkPauseRequested,
 }
 
 

@@ -1,7 +1,7 @@
 import type { DaggerCost } from "../gen/daggers/v1/access_service_pb.ts";
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
 import { bytes, clock, count, lasting, ms, since } from "./format.ts";
-import { fresh, took } from "./freshness.ts";
+import { fresh, took, waiting } from "./freshness.ts";
 import type { Metric } from "./minutes.ts";
 import type { Word } from "./terms.ts";
 
@@ -40,6 +40,7 @@ export function factsOf(vitals: Vitals, now: number, cost?: DaggerCost): Fact[] 
       note: watermark === null ? "none yet" : `${since(watermark, now)} ago`,
     },
     ...freshness(vitals, now),
+    ...waiting(vitals, now).map(([title, value, note]): Fact => ({ title, value, note })),
     {
       title: "Late",
       word: "late",

@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { FreshnessSchema } from "../gen/daggers/v1/telemetry_pb.ts";
+import { FreshnessSchema, SpoolSchema } from "../gen/daggers/v1/telemetry_pb.ts";
 import { VitalsSchema } from "../gen/daggers/v1/vitals_pb.ts";
-import { fresh, took } from "./freshness.ts";
+import { fresh, took, waiting } from "./freshness.ts";
 
 describe("how fresh rows are", () => {
   it("is told in units that people read", () => {
@@ -27,5 +27,18 @@ describe("how fresh rows are", () => {
       ["Fresh in files", "–", "a row waits, 3 min old"],
     ]);
     expect(fresh(create(VitalsSchema))).toEqual([]);
+  });
+  it("tells what waits for a sink, and how fast it is written", () => {
+    const now = 1_000_000;
+    const vitals = create(VitalsSchema, {
+      spools: {
+        db: create(SpoolSchema, { rows: 7n, paused: true }),
+        crm: create(SpoolSchema, { rows: 1_200n, since: { seconds: 820n }, rowsPerSecond: 30 }),
+      },
+    });
+    expect(waiting(vitals, now)).toEqual([
+      ["Waits for crm", "1,200 rows", "the oldest for 3 min; 30 rows/s are written"],
+      ["Waits for db", "7 rows", "paused"],
+    ]);
   });
 });

@@ -8,6 +8,18 @@ export function took(milliseconds: bigint): string {
   return span < 60_000 ? `${count(span / 1_000)} s` : since(0, span);
 }
 
+/** A card for each sink that has not taken what waits in its log. */
+export function waiting(vitals: Vitals, now = Date.now()): [string, string, string][] {
+  return Object.entries(vitals.spools)
+    .sort(([one], [other]) => one.localeCompare(other))
+    .map(([sink, spool]): [string, string, string] => {
+      const oldest = ms(spool.since);
+      const age = oldest === null ? [] : [`the oldest for ${since(oldest, now)}`];
+      const pace = spool.paused ? "paused" : `${count(spool.rowsPerSecond)} rows/s are written`;
+      return [`Waits for ${sink}`, `${count(Number(spool.rows))} rows`, [...age, pace].join("; ")];
+    });
+}
+
 /** A card for each sink: how long after the end of their windows it had 95 of a hundred rows, or what waits for it. */
 export function fresh(vitals: Vitals, now = Date.now()): [string, string, string][] {
   return Object.entries(vitals.freshness)

@@ -23,6 +23,7 @@ from chassis.logging import logger, note, unit_of_work
 from daggerspec.columns import WINDOW_END
 from runtime.launch import progress
 from runtime.launch.boundary import Boundary
+from runtime.launch.lanes import open_lanes
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report
 from runtime.launch.shadow import Shadow
@@ -90,7 +91,8 @@ class Batches:
         """Set by the drain, once Spark begins no further batch."""
         self._launch = launch
         self._targets = {target.name: target for target in targets}
-        self._writing = BatchWriter(launch, targets, self._leave)
+        lanes = open_lanes(launch, targets, self._leave)
+        self._writing = BatchWriter(launch, targets, self._leave, lanes)
         self._checkpoint = chosen
         self._source = source
         self._references = references

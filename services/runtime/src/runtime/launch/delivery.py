@@ -33,6 +33,7 @@ from runtime.launch.report import (
     RECEIPT,
     REFUSED,
     SCHEMA,
+    SPOOLED,
     TROUBLE,
     WRITTEN,
     is_waitable,
@@ -41,6 +42,8 @@ from runtime.launch.report import (
 from runtime.launch.row_ages import RowAges
 from runtime.launch.unwritable import write_rows
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
+from runtime.spool.log import LogAddress
+from runtime.spool.writer import SpoolWriter
 from runtime.state.store.local import LocalStore
 
 _PATIENCE_S = 5.0
@@ -70,51 +73,35 @@ class Delivery:
     """Checkpoint of the batch: that of its `BatchRef`."""
     may_refuse: bool = False
     """True if sinks may refuse any number of rows, whatever their rules say."""
+    spooled: Mapping[str, LogAddress] = field(default_factory=dict)
+    """Sinks whose rows are appended to a log instead of written, with its address."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        open_sinks = [
-            _Sink(target, self._writer(target, partition), may_refuse=self.may_refuse)
-            for target in self.targets
-            if (partition, target.name) not in self.done and target.name not in self.paused
-        ]
-        quarantine: Quarantine | None = None
-
-        def quarantine_rows(sink: _Sink, refused: Sequence[_RefusedRows]) -> None:
-            nonlocal quarantine
-            for batch, refusals in refused:
-                quarantine = quarantine or _quarantine(self.platform, sink.target.dagger)
-                sink.count_quarantined(
-                    self._quarantine_rows(quarantine, sink.target, batch, refusals), refusals
-                )
-
+        writing = PartWriting(self, partition)
         for batch in batches:  # read to the end even if no sink accepts rows: Spark's state depends on it
-            for sink in open_sinks:
-                self._raise_if_fenced()
-                quarantine_rows(sink, sink.write(_select_rows(batch, sink.target), self.batch_id))
-        for sink in open_sinks:
-            self._raise_if_fenced()
-            quarantine_rows(sink, sink.finish())
-        if quarantine is not None:
-            quarantine.flush()  # before sinks that refused rows count as done
-        lines = [line for sink in open_sinks for line in sink.report()]
+            writing.write(batch)
+        lines = writing.finish()
         yield pa.RecordBatch.from_pylist([{"partition": partition, **line} for line in lines], schema=SCHEMA)
 
-    def _writer(self, target: Target, partition: int) -> Writer:
+    def choose_writer(self, target: Target, partition: int) -> Writer:
+        """Open what takes the rows of a sink."""
+        if (log := self.spooled.get(target.name)) is not None:
+            return SpoolWriter(log.open(), partition)
         if (why := self.skipped.get(target.name)) is not None:
-            return _SkippingWriter(why)
+            return SkippingWriter(why)
         part = Part(BatchRef(self.checkpoint, self.batch_id, self.generation), partition)
         return open_writer(replace(target, part=part, may_refuse=self.may_refuse))
 
-    def _raise_if_fenced(self) -> None:
+    def raise_if_fenced(self) -> None:
         """Raise FencedError if a newer generation holds the lease; all else the driver checks."""
         with suppress(OSError, ValueError):
             if self.store is not None and (holder := self.store.read()) > self.generation:
                 raise FencedError(self.generation, holder)
 
-    def _quarantine_rows(
+    def quarantine_rows(
         self, quarantine: Quarantine, target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
     ) -> int:
         """Hand refused rows to the quarantine at once, so that few are in memory; return their bytes."""
@@ -126,13 +113,49 @@ class Delivery:
         return size
 
 
+class PartWriting:
+    """One partition while it is written: its sinks, and the quarantine once it is needed."""
+
+    def __init__(self, delivery: Delivery, partition: int) -> None:
+        self._delivery = delivery
+        self._sinks = [
+            SinkPart(target, delivery.choose_writer(target, partition), may_refuse=delivery.may_refuse)
+            for target in delivery.targets
+            if (partition, target.name) not in delivery.done and target.name not in delivery.paused
+        ]
+        self._quarantine: Quarantine | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows to all sinks. Raises: FencedError, JobError."""
+        for sink in self._sinks:
+            self._delivery.raise_if_fenced()
+            rows = _select_rows(batch, sink.target)
+            self._quarantine_rows(sink, sink.write(rows, self._delivery.batch_id))
+
+    def finish(self) -> list[Mapping[str, Any]]:
+        """End the partition in all sinks; return its report rows. Raises: FencedError, JobError."""
+        for sink in self._sinks:
+            self._delivery.raise_if_fenced()
+            self._quarantine_rows(sink, sink.finish())
+        if self._quarantine is not None:
+            self._quarantine.flush()  # before sinks that refused rows count as done
+        return [line for sink in self._sinks for line in sink.report()]
+
+    def _quarantine_rows(self, sink: SinkPart, refused: Sequence[_RefusedRows]) -> None:
+        for batch, refusals in refused:
+            quarantine = self._quarantine or _quarantine(self._delivery.platform, sink.target.dagger)
+            self._quarantine = quarantine
+            size = self._delivery.quarantine_rows(quarantine, sink.target, batch, refusals)
+            sink.count_quarantined(size, refusals)
+
+
 def _select_rows(batch: pa.RecordBatch, target: Target) -> pa.RecordBatch:
     """Select the rows that meet the sink's condition, without the columns of conditions."""
     rows = batch.filter(batch.column(target.condition)) if target.condition else batch
     return rows if rows.num_columns == len(target.schema) else rows.select(target.schema.names)
 
 
-class _SkippingWriter:
+class SkippingWriter:
     """Writer that refuses all rows, so that they are quarantined."""
 
     def __init__(self, why: str) -> None:
@@ -148,13 +171,13 @@ class _SkippingWriter:
         return Outcome()
 
 
-class _Sink:
+class SinkPart:
     """One sink while a partition is written to it: its writer, its breaker, its counts."""
 
     def __init__(self, target: Target, writer: Writer, *, may_refuse: bool = False) -> None:
         self.target = target
         self._writer = writer
-        is_off = may_refuse or isinstance(writer, _SkippingWriter)
+        is_off = may_refuse or isinstance(writer, SkippingWriter)
         self._breaker = FloodBreaker[_RefusedRows](target.max_refused, is_off)
         self._written = 0
         self._refused = Counter[str]()
@@ -204,12 +227,16 @@ class _Sink:
     def count_quarantined(self, size: int, refusals: Sequence[Refusal]) -> None:
         """Count quarantined rows, of `size` bytes."""
         self._refused.update(refusal.reason for refusal in refusals)
-        if isinstance(self._writer, _SkippingWriter):
+        if isinstance(self._writer, SkippingWriter):
             self._skipped += size
 
     def report(self) -> list[Mapping[str, Any]]:
         """Return the report rows of this sink: its counts, or its trouble."""
         name = self.target.name
+        if isinstance(self._writer, SpoolWriter) and self._trouble is None:
+            part = self._writer.part
+            spooled = line(name, SPOOLED, content=part.encode(), rows=part.rows, bytes=part.size)
+            return [spooled, *self._report_ages(None)]
         if self._trouble is not None:
             error = self._trouble.error
             after = self._trouble.retry_after if isinstance(self._trouble, TemporaryError) else None

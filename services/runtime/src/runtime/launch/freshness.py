@@ -45,6 +45,14 @@ class SinkFreshness:
     """Event time of the oldest row that the sink was given and has not taken; None while there is none."""
     is_missed: bool = False
     """True if the objective is missed, with hysteresis."""
+    spooled_since: datetime | None = None
+    """Event time of the oldest row that waits in the sink's log; None while there is none."""
+
+    @property
+    def oldest_waiting(self) -> datetime | None:
+        """Event time of the oldest row that waits for the sink, in a batch or in its log."""
+        times = [time for time in (self.waiting_since, self.spooled_since) if time is not None]
+        return min(times, default=None)
 
     def add(self, now: datetime, counts: Mapping[int, int]) -> SinkFreshness:
         """Add rows that were acknowledged by `now`, and none of which waits any more."""
@@ -99,8 +107,8 @@ def to_proto(sink: SinkFreshness, now: datetime) -> Freshness:
     )
     if recent := sink.lately(now, _MINUTE):
         message.recent_p95_ms = quantile_ms(recent, 0.95)
-    if sink.waiting_since is not None:
-        message.waiting_since.FromDatetime(sink.waiting_since)
+    if sink.oldest_waiting is not None:
+        message.waiting_since.FromDatetime(sink.oldest_waiting)
     return message
 
 
@@ -152,7 +160,7 @@ def _share_later(counts: Mapping[int, int], objective: timedelta) -> float:
 
 
 def _waiting_time(sink: SinkFreshness, now: datetime) -> timedelta:
-    return timedelta() if sink.waiting_since is None else now - sink.waiting_since
+    return timedelta() if sink.oldest_waiting is None else now - sink.oldest_waiting
 
 
 def _waits_too_long(sink: SinkFreshness, objective: timedelta, now: datetime) -> bool:

@@ -123,6 +123,13 @@ class Launch(Computation):
         except (OSError, ValueError):
             return False
 
+    def paused_sinks(self) -> frozenset[str]:
+        """Return the sinks that somebody has paused: their rows wait in their logs."""
+        try:
+            return frozenset((self.run_dir / rundir.PAUSED).read_text().split())
+        except (OSError, ValueError):
+            return frozenset()
+
     def must_stop(self) -> bool:
         """Tell whether a drain was requested, by a signal or the stop file."""
         if self._is_stop_requested or (self.run_dir / rundir.STOP).exists():

@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from daggers.v1 import events_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat, Measure
 
 from runtime.launch import freshness
 from runtime.launch.freshness import SinkFreshness
+
+if TYPE_CHECKING:  # a lane tells of itself by a step of this module
+    from runtime.launch.lane import LaneReport
+
 
 # a batch that quarantines this many records or rows, and more than it keeps, is a flood
 FLOOD = 1_000
@@ -175,6 +180,40 @@ def judge_freshness(progress: Progress, now: datetime) -> Progress:
     return replace(progress, fresh=fresh)
 
 
+def set_spools(progress: Progress, reports: Mapping[str, LaneReport]) -> Progress:
+    """Replace what is told of the logs of sinks, by sink; those that have everything are left out."""
+    beat = _copy_beat(progress, "spools")
+    for name, report in reports.items():
+        beat.spools[name].CopyFrom(report.spool)
+    fresh = {
+        name: replace(sink, spooled_since=reports[name].oldest if name in reports else None)
+        for name, sink in progress.fresh.items()
+    }
+    return replace(progress, beat=beat, fresh=fresh)
+
+
+def rows_drained(
+    progress: Progress,
+    sink: str,
+    rows: int,
+    refused: Mapping[str, int],
+    time: datetime,
+    ages: Mapping[int, int],
+) -> Progress:
+    """Add rows that a sink has taken from its log. refused: rows by reason; ages: rows by bucket."""
+    beat = _copy_beat(progress, "retrying", "rows_out")
+    _add(beat.sink_rows, {sink: rows} if sink in progress.sinks else {})
+    beat.rows_out.extend(beat.sink_rows[name] for name in progress.sinks)
+    _add(beat.quarantined, refused)
+    _add(beat.refused_rows, refused)
+    # it takes rows again
+    beat.retrying.extend(error for error in progress.beat.retrying if error.detail.partition(":")[0] != sink)
+    fresh = dict(progress.fresh)
+    if sink in fresh:
+        fresh[sink] = fresh[sink].add(time, ages)
+    return replace(progress, beat=beat, fresh=fresh)
+
+
 def batch_written(
     progress: Progress,
     rows: Mapping[str, int],
@@ -190,7 +229,7 @@ def batch_written(
     """
     beat = _copy_beat(progress, "retrying", "rows_out", "taking")
     beat.retrying.extend(skipping.values())
-    beat.taking.extend(sink for sink in progress.sinks if sink not in skipping)
+    beat.taking.extend(sink for sink in progress.sinks if sink not in skipping and sink not in beat.spools)
     away = progress.away.intersection(skipping)
     _add(beat.outages, dict.fromkeys(set_aside - away, 1))
     _add(beat.sink_rows, rows)
@@ -276,7 +315,7 @@ def heartbeat_at(progress: Progress, now: datetime) -> Heartbeat:
     beat.time.FromDatetime(now)
     beat.warnings.extend(warning for warning in (progress.flood_read, progress.flood_written) if warning)
     for name, sink in progress.fresh.items():
-        if sink.minutes or sink.waiting_since is not None:
+        if sink.minutes or sink.oldest_waiting is not None:
             beat.freshness[name].CopyFrom(freshness.to_proto(sink, now))
     missed = freshness.warning(progress.fresh, progress.objective, now) if progress.objective else None
     if missed is not None and missed.measure is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 )
 REPORT = from_arrow_schema(SCHEMA)
 WRITTEN, REFUSED, PRINTED, RECEIPT, TROUBLE = "written", "refused", "printed", "receipt", "trouble"
-AGES = "ages"
+AGES, SPOOLED = "ages", "spooled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,9 @@ class Report:
     ages: Mapping[str, Sequence[PartAges]] = field(default_factory=dict)
     """Ages of the rows of finished partitions, by sink."""
     waiting: Mapping[str, datetime] = field(default_factory=dict)
-    """Event time of the oldest row that waits, by sink that has to be tried again."""
+    """Event time of the oldest row that waits, by sink that has to be tried again, or has a log."""
+    spooled: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
+    """Partitions that stand in the log of a sink, as `SpooledPart`, by sink."""
 
     def merge(self, later: Report) -> Report:
         """Merge with a later attempt, which wrote what this one had not finished.
@@ -84,16 +86,31 @@ class Report:
             self.skipped + later.skipped,
             later.invalid,
             _concat(self.ages, later.ages),
-            later.waiting,
+            _merge_oldest(
+                {sink: self.waiting[sink] for sink in self.spooled if sink in self.waiting}, later.waiting
+            ),
+            _concat(self.spooled, later.spooled),
+        )
+
+    def without_staged(self, sinks: Collection[str]) -> Report:
+        """Return what remains when these sinks commit nothing that they have staged: it is written anew."""
+        undone = self.receipts.keys() & set(sinks)
+        return replace(
+            self,
+            written=Counter({sink: rows for sink, rows in self.written.items() if sink not in undone}),
+            done=frozenset(pair for pair in self.done if pair[1] not in undone),
+            receipts={sink: staged for sink, staged in self.receipts.items() if sink not in undone},
+            ages={sink: parts for sink, parts in self.ages.items() if sink not in undone},
         )
 
 
-def read_report(lines: Iterable[Row]) -> Report:
+def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
     """Merge the workers' report rows."""
     written, refused, skipped = Counter[str](), Counter[str](), Counter[str]()
     printed, receipts = dict[str, list[str]](), dict[str, list[bytes]]()
     troubles = dict[str, Trouble]()
     ages, waiting = dict[str, list[PartAges]](), dict[str, datetime]()
+    spooled = dict[str, list[bytes]]()
     done = set()
     for line in lines:
         sink = line["sink"]
@@ -104,6 +121,9 @@ def read_report(lines: Iterable[Row]) -> Report:
             case "written":
                 written[sink] += line["rows"]
                 skipped[sink] += line["bytes"]
+                done.add((line["partition"], sink))
+            case "spooled":
+                spooled.setdefault(sink, []).append(bytes(line["content"]))
                 done.add((line["partition"], sink))
             case "refused":
                 refused[line["reason"]] += line["rows"]
@@ -119,7 +139,16 @@ def read_report(lines: Iterable[Row]) -> Report:
                     waiting[sink] = min(part.oldest, waiting.get(sink, part.oldest))
     troubles = {sink: troubles[sink] for sink in sorted(troubles)}
     return Report(
-        written, refused, printed, troubles, frozenset(done), receipts, skipped, ages=ages, waiting=waiting
+        written,
+        refused,
+        printed,
+        troubles,
+        frozenset(done),
+        receipts,
+        skipped,
+        ages=ages,
+        waiting=waiting,
+        spooled=spooled,
     )
 
 
@@ -152,6 +181,10 @@ def _worse(one: Trouble | None, other: Trouble) -> Trouble:
     if one is None or (one.retry_after or 0) <= (other.retry_after or 0):
         return other
     return one
+
+
+def _merge_oldest(one: Mapping[str, datetime], other: Mapping[str, datetime]) -> dict[str, datetime]:
+    return {sink: min(each[sink] for each in (one, other) if sink in each) for sink in {**one, **other}}
 
 
 def _concat(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

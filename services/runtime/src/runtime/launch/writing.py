@@ -23,10 +23,12 @@ from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError, external
 from runtime.launch import freshness, progress
 from runtime.launch.delivery import Delivery
+from runtime.launch.lanes import Lanes
 from runtime.launch.launch import Launch
 from runtime.launch.outages import Outages, left_s, pause_s
 from runtime.launch.report import REPORT, Report, Trouble, read_report, trouble_of
 from runtime.sinks import BatchRef, Target
+from runtime.spool.log import LogAddress
 
 _RECENT = 100
 
@@ -34,9 +36,13 @@ _RECENT = 100
 class BatchWriter:
     """Writes the batches of one launch, one after the other."""
 
-    def __init__(self, launch: Launch, targets: Sequence[Target], leave: Callable[[str], None]) -> None:
-        """leave: ends the last batch of a drain unwritten, for the given reason; it does not return."""
-        self._launch = launch
+    def __init__(
+        self, launch: Launch, targets: Sequence[Target], leave: Callable[[str], None], lanes: Lanes
+    ) -> None:
+        """leave: ends the last batch of a drain unwritten, for the given reason; it does not return. lanes:
+        the logs of sinks that take no rows.
+        """
+        self._launch, self._lanes = launch, lanes
         self._targets = {target.name: target for target in targets}
         self._leave = leave
         self._delivery = Delivery(
@@ -63,27 +69,39 @@ class BatchWriter:
         """
         total, paused = Report(), dict[str, Trouble]()
         skipping = self._probe_sinks(self._outages.to_skip(time.monotonic()))
+        spooled = self._lanes.begin_batch()
         for attempt in count(1):
             self._attempts[batch.batch_id] = attempt
             # Spark reports a batch while later ones run, but never this many
             self._attempts.pop(batch.batch_id - _RECENT, None)
             self._launch.lease.confirm()
             last_attempt = self._launch.stopping.is_set()
-            report = self._attempt(rows, batch, total, paused, skipping)
+            report = self._attempt(rows, batch, total, paused, skipping, spooled)
             total = total.merge(report)
             self._waiting |= report.waiting
             away = {**paused, **total.troubles}
             self._observe_outages(away, skipping, report.skipped.total())
+            if away:
+                over = self._lanes.take_over({name: away[name] for name in away if name not in spooled})
+            else:
+                committed, over = self._commit(batch, total.receipts, skipping)
+                if not over:
+                    break
+            spooled |= over
+            total = total.without_staged(over)
+            away = {name: trouble for name, trouble in away.items() if name not in over}
             if not away:
-                break
+                paused = {}
+                continue
             self._report_retrying(away, skipping)
             if last_attempt:
                 self._leave("; ".join(trouble.error.detail for trouble in away.values()))
             paused, more = self._wait_for_sinks(attempt, away, skipping)
             skipping |= more
-        committed = self._commit(batch, total.receipts, skipping)
+        for name in spooled:
+            self._lanes.mark(batch, name, total)
         self._report_acknowledged(total, committed)
-        return total, skipping
+        return total, {**skipping, **self._lanes.troubles()}
 
     def compute_only(self, rows: DataFrame) -> None:
         """Compute a batch without writing it: Spark's state depends on it."""
@@ -96,6 +114,7 @@ class BatchWriter:
         total: Report,
         paused: Mapping[str, Trouble],
         skipping: Mapping[str, Trouble],
+        spooled: Mapping[str, LogAddress],
     ) -> Report:
         """Run one Spark job for the unfinished sinks that are not paused; return its report."""
         delivery = replace(
@@ -106,6 +125,7 @@ class BatchWriter:
             checkpoint=batch.checkpoint,
             may_refuse=self._launch.may_refuse(),
             skipped={name: trouble.error.detail for name, trouble in skipping.items()},
+            spooled=spooled,
         )
         invalid = Counter(self._launch.functions.counts())
         if any(target.resolved.HasField("share") for target in self._targets.values()):
@@ -145,35 +165,40 @@ class BatchWriter:
 
     def _commit(
         self, batch: BatchRef, receipts: Mapping[str, Sequence[bytes]], skipping: Mapping[str, Trouble]
-    ) -> Mapping[str, float]:
-        """Commit what the workers have staged, retrying each sink until it accepts.
+    ) -> tuple[Mapping[str, float], dict[str, LogAddress]]:
+        """Commit what the workers have staged, retrying each sink until it accepts, or has a log instead.
 
-        Returns when each had, in seconds since 1970.
+        Returns when each had, in seconds since 1970; and the logs: nothing of their sinks is committed.
         """
-        committed = {}
+        committed, spooled = dict[str, float](), dict[str, LogAddress]()
         for name, staged in receipts.items():
             for attempt in count(1):
                 self._launch.lease.confirm()
                 last_attempt = self._launch.stopping.is_set()
                 try:
-                    sinks.commit(self._targets[name], batch, staged)
+                    with self._lanes.guard(name):
+                        sinks.commit(self._targets[name], batch, staged)
                     committed[name] = time.time()
                     break
                 except JobError as error:
                     away = {name: trouble_of(name, error)}
+                if over := self._lanes.take_over(away):
+                    spooled |= over
+                    break
                 self._report_retrying(away, skipping)
                 if last_attempt:
                     self._leave(away[name].error.detail)
                 after = away[name].retry_after
                 self._launch.stopping.wait(pause_s(attempt, random.random(), after))  # noqa: S311 - jitter
-        return committed
+        return committed, spooled
 
     def _probe_sinks(self, names: Collection[str]) -> dict[str, Trouble]:
         """Probe sinks, and return those that accept no rows. A sink without a probe counts as available."""
         unavailable = {}
         for name in sorted(names):
             try:
-                sinks.probe(self._targets[name])
+                with self._lanes.guard(name):
+                    sinks.probe(self._targets[name])
             except JobError as error:
                 unavailable[name] = trouble_of(name, error)
         return unavailable

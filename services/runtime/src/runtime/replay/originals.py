@@ -13,8 +13,8 @@ from daggers.v1 import spec_pb2, telemetry_pb2
 
 from kafkaclient.tail import bounds
 from runtime.clients import kafka
+from runtime.clients import offsets_reading as reading
 from runtime.errors import JobError
-from runtime.replay import reading
 from runtime.replay.topic import READER
 from runtime.source.offsets import Partition
 from runtime.source.planner.broker import Broker

@@ -15,10 +15,10 @@ from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
 from kafkaclient.tail import bounds
 from runtime.clients import kafka
+from runtime.clients import offsets_reading as reading
+from runtime.clients.offsets_reading import PATIENCE_S
 from runtime.errors import JobError, TemporaryError, external
-from runtime.replay import reading
 from runtime.replay.history import Place, QuarantineEntry
-from runtime.replay.reading import PATIENCE_S
 
 Headers = list[tuple[str, str | bytes | None]]
 _TYPE: Final = telemetry_pb2.QuarantineResolved.DESCRIPTOR.full_name

@@ -91,6 +91,7 @@ class Drivers:
         self._children: set[int] = set()
         self._drained: set[tuple[int, int]] = set()
         self._allowed: dict[str, tuple[str, datetime]] = {}
+        self._paused: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
@@ -359,6 +360,19 @@ class Drivers:
             self._allowed[dagger] = run_dir, until
             if len(self._allowed) > _REMEMBERED:  # who is told it again is told nothing new
                 del self._allowed[next(iter(self._allowed))]
+
+    def pause_sinks(self, dagger: str, run_dir: str, sinks: tuple[str, ...]) -> None:
+        """Tell the driver of a launch which sinks are paused; once for each change. Raises: OSError."""
+        if self._paused.get(dagger) == (run_dir, sinks):
+            return
+        place = Path(run_dir) / rundir.PAUSED
+        if sinks or place.exists():
+            with suppress(FileNotFoundError):
+                replace_text(place, "".join(f"{sink}\n" for sink in sinks))
+                runas.hand_over_file(place)
+        self._paused[dagger] = run_dir, sinks
+        if len(self._paused) > _REMEMBERED:
+            del self._paused[next(iter(self._paused))]
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
         """Write a file for a launch that is decided once. Raises: OSError."""

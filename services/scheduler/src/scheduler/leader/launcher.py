@@ -242,7 +242,7 @@ class Launcher:
         prepared.checkpoints.root = self._checkpoints
         prepared.checkpoints.used = any(map(self._has_checkpoint, living))
         prepared.checkpoints.has_own = self._has_checkpoint(dagger)
-        prepared.from_start = dagger.from_start
+        prepared.from_start, prepared.created = dagger.from_start, dagger.create_sequence
         command, environment = self._command(prepared, self._master(dagger))
         return prepared, command, environment
 

@@ -472,6 +472,8 @@ class Scheduler:
         try:
             if dagger.refusals_until is not None and (run_dir := self._run_dir(dagger)):
                 self._drivers.allow_refusals(dagger.name, run_dir, dagger.refusals_until)
+            if run_dir := self._run_dir(dagger):
+                self._drivers.pause_sinks(dagger.name, run_dir, dagger.paused_sinks)
             for driver, file, text in shadowing.cutover_files(dagger):
                 if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)

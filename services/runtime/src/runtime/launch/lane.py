@@ -1,0 +1,198 @@
+"""Keep what the driver knows of the log of one sink: what stands in it, and how it comes to the sink.
+
+Two threads use it: that of the batches appends, the drainer takes away.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from daggers.v1 import telemetry_pb2
+
+from chassis.logging import logger
+from runtime.launch.report import Trouble
+from runtime.sinks import Target
+from runtime.spool.log import Log, LogAddress, Record
+from runtime.spool.marker import Marker
+from runtime.spool.state import LogLimit, LogState, Whole, read_state
+
+_MINUTE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """Report of a lane."""
+
+    spool: telemetry_pb2.Spool
+    oldest: datetime | None
+    """End of the window of the oldest row that waits; None where none has an age."""
+
+
+class Lane:
+    """The log of one sink of a launch. Thread-safe."""
+
+    def __init__(
+        self,
+        name: str,
+        address: LogAddress,
+        target: Target | None,
+        bound: LogLimit,
+        *,
+        changed: Callable[[], None],
+        paused: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """target: the sink as the launch has it; None where an edit took it away. changed: called, without
+        the lock, when what is told of it has changed. paused: tells whether somebody has paused the sink.
+        clock: seconds since 1970.
+        """
+        self.name, self.address, self.target = name, address, target
+        self._bound, self._clock = bound, clock
+        self._changed, self._paused = changed, paused
+        self._state: LogState[Marker] = LogState()
+        self._there = threading.Condition()
+        self._trouble: Trouble | None = None
+        self._failure: BaseException | None = None
+        self._was_paused = False
+        self._drained = 0
+        self._recent: deque[tuple[float, int]] = deque()
+
+    @property
+    def log(self) -> Log:
+        """The log itself."""
+        return self.address.open()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the sink has everything."""
+        return self._state.is_empty
+
+    @property
+    def is_full(self) -> bool:
+        """True if the next batch has to wait."""
+        return self._state.is_full(self._bound, self._clock())
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Error for which the sink takes nothing; None while it takes some."""
+        return self._trouble
+
+    @property
+    def is_paused(self) -> bool:
+        """True if its rows wait until somebody resumes it."""
+        return self._paused()
+
+    def raise_failure(self) -> None:
+        """Raise what has ended the drainer, if anything."""
+        if self._failure is not None:
+            raise self._failure
+
+    def load(self, created: int) -> None:
+        """Read what stands in the log. created: sequence of the dagger, what is older is deleted.
+
+        Raises: JobError.
+        """
+        begin, end = self.log.bounds()
+        batches = _find_batches(self.log, begin, end)
+        own = [whole for whole in batches if whole.content.batch.generation > created]
+        if batches and not own:
+            self.log.delete_until(end)
+            begin = end
+        with self._there:
+            self._state = read_state(begin, end, own)
+            self._there.notify_all()
+        if own:
+            rows = sum(whole.content.rows for whole in own)
+            logger().info("spool.found", sink=self.name, rows=rows, bytes=self._state.size)
+
+    def append(self, marker: Marker) -> None:
+        """Append the marker of a batch whose rows are in the log. Raises: JobError; it may be there then."""
+        value = marker.encode()
+        end = self.log.append([Record(value)])
+        whole = Whole(end, marker.size + len(value), marker.marked, marker)
+        with self._there:
+            self._state = self._state.append_marker(whole)
+            self._there.notify_all()
+        self._changed()
+
+    def wait_for_first(self, stopping: threading.Event) -> Whole[Marker] | None:
+        """Wait for a whole batch; None once the launch stops."""
+        while not stopping.is_set():
+            if (is_paused := self.is_paused) != self._was_paused:
+                self._was_paused = is_paused
+                self._changed()
+            with self._there:
+                if (first := self._state.first) is not None and not is_paused:
+                    return first
+                self._there.wait(1.0)
+        return None
+
+    @property
+    def begin(self) -> int:
+        """Offset from which the first whole batch is read."""
+        return self._state.begin
+
+    def take_off(self, whole: Whole[Marker]) -> None:
+        """Delete the first whole batch, which the sink has. Raises: JobError: then it is written again."""
+        self.log.delete_until(whole.end)
+        now = self._clock()
+        with self._there:
+            self._state = self._state.delete_first()
+            self._trouble = None
+            self._drained += whole.content.rows
+            self._recent.append((now, whole.content.rows))
+        self._changed()
+
+    def set_trouble(self, trouble: Trouble) -> None:
+        """Say why the sink takes nothing."""
+        self._trouble = trouble
+        self._changed()
+
+    def fail(self, failure: BaseException) -> None:
+        """Say what has ended the drainer: the next batch ends with it."""
+        self._failure = failure
+
+    def report(self) -> LaneReport | None:
+        """Build what is told of it; None while the sink has everything."""
+        is_paused = self.is_paused
+        with self._there:
+            state, now = self._state, self._clock()
+            while self._recent and now - self._recent[0][0] > _MINUTE_S:
+                self._recent.popleft()
+            recent = sum(rows for _, rows in self._recent)
+        if state.first is None and not is_paused:
+            return None
+        spool = telemetry_pb2.Spool(
+            rows=sum(whole.content.rows for whole in state.batches),
+            bytes=state.size,
+            drained=self._drained,
+            rows_per_second=recent / _MINUTE_S,
+        )
+        spool.paused = is_paused
+        if state.first is not None:
+            spool.since.FromMilliseconds(round(state.first.marked * 1000))
+        if self._trouble is not None:
+            spool.error.CopyFrom(self._trouble.error)
+        ends = [whole.content.oldest for whole in state.batches if whole.content.oldest is not None]
+        return LaneReport(spool, datetime.fromtimestamp(min(ends), UTC) if ends else None)
+
+
+def _find_batches(log: Log, begin: int, end: int) -> list[Whole[Marker]]:
+    """Find the whole batches of a log, oldest first."""
+    found: list[Whole[Marker]] = []
+    for offset, record in log.read(begin, end):
+        if not record.is_marker:
+            continue
+        marker = Marker.decode(record.value)
+        if found and marker.target == found[-1].content.target:  # one for all is in memory
+            marker = replace(marker, target=found[-1].content.target)
+        if found and marker.parts == found[-1].content.parts:  # appended again without need
+            found.pop()
+        found.append(Whole(offset + 1, marker.size + len(record.value), marker.marked, marker))
+    return found

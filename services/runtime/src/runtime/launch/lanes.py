@@ -1,0 +1,195 @@
+"""The logs of all sinks of a launch: which sinks have one, and what goes there, for who writes batches.
+
+A sink of the rule `on_outage: {wait: 15m}` gets a log when it takes no rows for a few seconds. From then on
+all its rows go there, until the sink has taken everything. Logs that an earlier launch has left are found at
+the first batch, of any sink: what stands in them goes first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from daggers.v1 import spec_pb2
+
+from chassis.logging import logger
+from daggerspec import outages
+from runtime.clients.breaker import FLOOD
+from runtime.errors import JobError, external
+from runtime.launch import progress
+from runtime.launch.drain import Drainer
+from runtime.launch.lane import Lane
+from runtime.launch.launch import Launch
+from runtime.launch.report import Report, Trouble, trouble_of
+from runtime.sinks import BatchRef, Target
+from runtime.spool.log import LogAddress, TopicAddress, find_sinks, topic_of
+from runtime.spool.marker import Marker, parts_of
+from runtime.spool.state import MOST_BYTES, LogLimit
+
+FULL: Final = "As much of its rows waits as may."
+_RETRY_S = 2.0
+
+
+class Lanes:
+    """Logs of the sinks of one launch. Only the thread of the batches uses it."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        targets: Sequence[Target],
+        leave: Callable[[str], None],
+        *,
+        find: Callable[[], Collection[str]],
+        address: Callable[[str], LogAddress],
+    ) -> None:
+        """leave: ends the last batch of a drain unwritten; it does not return. find: finds the sinks that
+        have a log. address: of the log of a sink.
+        """
+        self._launch, self._leave = launch, leave
+        self._targets = {target.name: target for target in targets}
+        self._find, self._address = find, address
+        self._guards: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._lanes: dict[str, Lane] = {}
+        self._is_open = False
+        self._refused: set[str] = set()
+        """Sinks whose log Kafka does not make: their batches wait."""
+
+    def guard(self, name: str) -> threading.Lock:
+        """Return the lock of the clients of a sink's kind in this process."""
+        target = self._targets.get(name)
+        return self._guards[target.kind if target is not None else ""]
+
+    def begin_batch(self) -> dict[str, LogAddress]:
+        """Return the sinks whose rows go to their logs, once there is room. Raises: what ended a drainer."""
+        while not self._is_open:
+            try:
+                self._open()
+            except JobError as error:
+                self._wait(trouble_of("spool", error))
+        self._create_paused()
+        for lane in self._lanes.values():
+            lane.raise_failure()
+            while lane.is_full and lane.name in self._targets:
+                self._wait(
+                    lane.trouble or trouble_of(lane.name, external("SPOOL_FULL", FULL, retryable=True))
+                )
+                lane.raise_failure()
+        return {
+            lane.name: lane.address
+            for lane in self._lanes.values()
+            if lane.name in self._targets and (lane.is_paused or not lane.is_empty)
+        }
+
+    def _create_paused(self) -> None:
+        """Make the logs of the sinks that somebody has paused."""
+        for name in sorted(self._targets.keys() & self._launch.paused_sinks()):
+            while name not in self._lanes:
+                try:
+                    self._address(name).open().create()
+                    self._lane(name)
+                except JobError as error:
+                    self._wait(trouble_of(name, error))
+
+    def take_over(self, away: Mapping[str, Trouble]) -> dict[str, LogAddress]:
+        """Return those of the sinks that take no rows whose rows go to a log from now on."""
+        addresses = {}
+        for name, trouble in away.items():
+            if trouble.error.reason == FLOOD or name in self._refused or not self._has_rule(name):
+                continue
+            lane = self._lanes.get(name) or self._lane(name)
+            try:
+                lane.log.create()
+            except JobError as error:
+                self._refused.add(name)
+                logger().warning("spool.not_created", sink=name, why=error.error.detail)
+                continue
+            lane.set_trouble(trouble)
+            addresses[name] = lane.address
+        return addresses
+
+    def mark(self, batch: BatchRef, name: str, report: Report) -> None:
+        """Append the marker of a sink's rows of a batch, which Spark may commit then."""
+        parts = parts_of(report.spooled.get(name, ()))
+        if not any(part.rows for part in parts):
+            return
+        oldest = report.waiting.get(name)
+        marker = Marker(
+            batch,
+            parts,
+            oldest.timestamp() if oldest is not None else None,
+            self._targets[name],
+            time.time(),
+        )
+        while True:
+            self._launch.lease.confirm()
+            try:
+                self._lanes[name].append(marker)
+            except JobError as error:
+                self._wait(trouble_of(name, error))
+            else:
+                return
+
+    def troubles(self) -> dict[str, Trouble]:
+        """Return why sinks whose rows wait in a log take none."""
+        return {
+            lane.name: lane.trouble
+            for lane in self._lanes.values()
+            if lane.trouble is not None and not lane.is_empty
+        }
+
+    def _has_rule(self, name: str) -> bool:
+        return outages.spools(self._targets[name].resolved.sink.on_outage)
+
+    def _open(self) -> None:
+        """Find the logs that there are. Raises: JobError."""
+        for name in sorted(self._find()):
+            self._lane(name).load(self._launch.spec.created)
+        self._is_open = True
+        self._report()
+
+    def _lane(self, name: str) -> Lane:
+        """Make the lane of a sink, and what drains it."""
+        if name in self._lanes:
+            return self._lanes[name]
+        target = self._targets.get(name)
+        rule = target.resolved.sink.on_outage if target is not None else spec_pb2.OnOutage()
+        age = rule.after.ToTimedelta() if rule.HasField("after") else outages.AFTER
+        lane = Lane(
+            name,
+            self._address(name),
+            target,
+            LogLimit(MOST_BYTES, age),
+            changed=self._report,
+            paused=lambda: name in self._launch.paused_sinks(),
+        )
+        self._lanes[name] = lane
+        Drainer(self._launch, lane, self.guard(name)).start()
+        return lane
+
+    def _wait(self, trouble: Trouble) -> None:
+        """Wait a little, and report why; leave the batch where the launch stops."""
+        self._launch.heartbeat.update(partial(progress.retrying, why=[trouble.error]))
+        if self._launch.stopping.wait(_RETRY_S):
+            self._leave(trouble.error.detail)
+
+    def _report(self) -> None:
+        reports = {name: lane.report() for name, lane in list(self._lanes.items())}
+        step = partial(progress.set_spools, reports={name: each for name, each in reports.items() if each})
+        self._launch.heartbeat.update(step)
+
+
+def open_lanes(launch: Launch, targets: Sequence[Target], leave: Callable[[str], None]) -> Lanes:
+    """Open the lanes of a launch, whose logs are topics of the platform's Kafka."""
+    platform, dagger = launch.spec.platform, launch.spec.dagger
+    serialised = platform.SerializeToString(deterministic=True)
+    return Lanes(
+        launch,
+        targets,
+        leave,
+        find=lambda: find_sinks(platform, dagger),
+        address=lambda name: TopicAddress(serialised, topic_of(dagger, name)),
+    )
