@@ -105,7 +105,7 @@ def confirm_gone(
         "sequence": answer.sequence,
         "dry_run": dry_run,
     }
-    session.out.done(document, f"host {name} {'can be' if dry_run else 'is'} confirmed to be gone")
+    session.out.print_result(document, f"host {name} {'can be' if dry_run else 'is'} confirmed to be gone")
 
 
 def describe_consequences(host: str, daggers: Sequence[gateway_pb2.HostedDagger]) -> Iterator[str]:

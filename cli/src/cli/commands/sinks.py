@@ -71,7 +71,7 @@ def apply_secret(session: Session, file: File = None, flag: FileFlag = None) -> 
         request = gateway_pb2.RegisterSecretRequest(secret=secret)
         answer = gateway.call(gateway.sinks.RegisterSecret, request)
     document = SECRETS.document(answer.secret, answer)
-    session.out.done(document, f"secret {secret.name} is registered (version {answer.version})")
+    session.out.print_result(document, f"secret {secret.name} is registered (version {answer.version})")
 
 
 @command(secrets, "list", example="daggers secret list")
@@ -116,7 +116,7 @@ def apply_sink(session: Session, file: File = None, flag: FileFlag = None) -> No
         request = gateway_pb2.RegisterSinkRequest(sink=sink)
         answer = gateway.call(gateway.sinks.RegisterSink, request)
     document = SINKS.document(answer.sink, answer)
-    session.out.done(document, f"sink {sink.name} is registered (version {answer.version})")
+    session.out.print_result(document, f"sink {sink.name} is registered (version {answer.version})")
 
 
 @command(sinks, "list", example="daggers sink list")

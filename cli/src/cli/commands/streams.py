@@ -81,7 +81,7 @@ def register_stream(
     if outdated:
         restarts = ", ".join(f"`daggers restart {dagger}`" for dagger in outdated)
         sentence += f"\nrunning daggers read it as it was until their next start: {restarts}"
-    session.out.done(document, sentence)
+    session.out.print_result(document, sentence)
 
 
 @command(streams, "list", example="daggers stream list --message examples.v1.Booking")

@@ -88,7 +88,7 @@ def text() -> str:
 
 
 def _section(title: str, kind: Kind) -> str:
-    rows = [f"| `{name}` | {needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
+    rows = [f"| `{name}` | {describe_requirement(key)} | {key.about} |" for name, key in every(kind.KEYS)]
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
     records = "yes" if kind.CAPABILITIES.records else "no"
@@ -113,7 +113,7 @@ def _section(title: str, kind: Kind) -> str:
     return "\n".join(lines)
 
 
-def needed(key: Key) -> str:
+def describe_requirement(key: Key) -> str:
     """Format whether a key is required: yes, no, or with which word of another."""
     other, word = key.needed_with
     if other:

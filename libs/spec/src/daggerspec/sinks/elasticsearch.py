@@ -26,7 +26,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, httpserver, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
-from daggerspec.destination import Destination, named, server_at
+from daggerspec.destination import Destination, from_template, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
@@ -100,7 +100,7 @@ def fill(sink: spec_pb2.ElasticsearchSink, dagger: str, spec: spec_pb2.DaggerSpe
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Return its index."""
     sink = resolved.sink.elasticsearch
-    return named("elasticsearch", server_at(sink.url), "", sink.index)
+    return from_template("elasticsearch", server_at(sink.url), "", sink.index)
 
 
 def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:
@@ -145,11 +145,11 @@ def mapping(rows: Output) -> dict[str, dict[str, object]]:
     return {column.name: _field(column.type) for column in rows.columns}
 
 
-def holds(field: Mapping[str, object], known: Mapping[str, object]) -> bool:
+def holds(field: Mapping[str, object], existing: Mapping[str, object]) -> bool:
     """Return whether a field that an index has can store values of one of ours, as far as types show."""
-    if known.get("enabled") is False:
+    if existing.get("enabled") is False:
         return True
-    ours, theirs = str(field["type"]), str(known.get("type", "object"))
+    ours, theirs = str(field["type"]), str(existing.get("type", "object"))
     if ours == "object":
         return theirs in (*_OBJECTS, "flattened", "flat_object")
     return theirs not in (*_OBJECTS, *_NEVER.get(ours, ()))

@@ -116,7 +116,7 @@ def violations(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -
     if sink.plaintext and sink.tls.ca_file:
         problem = "says who signs the server's certificates: with plaintext it shows none"
         yield Violation(f"{path}.tls.ca_file", problem, "UNEXPECTED")
-    yield from httpserver.waited(f"{path}.deadline", sink.deadline)
+    yield from httpserver.check_timeout(f"{path}.deadline", sink.deadline)
     if not sink.message:
         yield Violation(f"{path}.message", "is required", "REQUIRED")
     yield from _method(f"{path}.method", sink, context)

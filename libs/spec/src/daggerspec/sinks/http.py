@@ -35,7 +35,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fields, httpserver, query, template
 from daggerspec.capabilities import Capabilities, Guarantee
-from daggerspec.destination import Destination, named, server_at
+from daggerspec.destination import Destination, from_template, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import (
     ORDERED,
@@ -127,7 +127,7 @@ def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Return the path that its requests go to."""
     sink = resolved.sink.http
     base = urlsplit(sink.url).path.rstrip("/")
-    return named("http", server_at(sink.url), "", f"{base}{sink.path}")
+    return from_template("http", server_at(sink.url), "", f"{base}{sink.path}")
 
 
 def violations(path: str, sink: spec_pb2.HttpSink, context: ValidationContext) -> Iterator[Violation]:
@@ -199,19 +199,19 @@ def _texts(path: str, sink: spec_pb2.HttpSink, context: ValidationContext) -> It
     if sink.path and not (sink.path.startswith("/") and _PATH.fullmatch(template.literal(sink.path))):
         problem = "must begin with /, and be as URLs have it, without ? and #: parameters go into query"
         yield Violation(f"{path}.path", problem, "INVALID_URL")
-    said = [(f"{path}.path", sink.path)]
+    texts = [(f"{path}.path", sink.path)]
     for name, value in sorted(sink.headers.items()):
         where = f"{path}.headers.{name}"
         yield from httpserver.header(where, name)
         if not _VALUE.fullmatch(value):
             yield Violation(where, "must be printable ASCII characters", "INVALID_CHARACTER")
-        said.append((where, value))
-    said += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
+        texts.append((where, value))
+    texts += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
     for field, name in [(table, name) for table in ("headers", "query") for name in getattr(sink, table)]:
         if httpserver.SECRET.fullmatch(name):
             problem = "would hold a secret, and it be kept in the open: say it by `auth`"
             yield Violation(f"{path}.{field}.{name}", problem, "INLINE_SECRET")
-    for where, text in said:
+    for where, text in texts:
         wrong = list(template.violations(where, text, context.output))
         yield from wrong
         if not wrong and sink.rows_per_request > 1 and template.references(text):

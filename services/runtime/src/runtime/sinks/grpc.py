@@ -208,7 +208,7 @@ def _describe(answer: CallAnswer) -> str:
 
 @lru_cache(maxsize=8)
 def _comparisons(text: str) -> tuple[success.Comparison, ...]:
-    return success.parsed(text)
+    return success.parse(text)
 
 
 def _succeeds(text: str, message: str, descriptors: bytes, answer: bytes) -> bool:

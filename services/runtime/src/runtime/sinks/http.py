@@ -116,7 +116,7 @@ class HttpRows:
         self._keys = keys(target.layout, rows) if row_keys is None else row_keys
         self._values, valueless = record_values(rows) if target.layout.has_records else ([], [])
         self._objects: Sequence[str | None] = []
-        self._strings = [*templates.strings(templates.parsed(sink.template))] if sink.template else []
+        self._strings = [*templates.strings(templates.parse_json(sink.template))] if sink.template else []
         if sink.template:
             self._objects = template.objects(sink.template, columns, count)
         elif not target.layout.has_records:
