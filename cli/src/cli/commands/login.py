@@ -70,7 +70,7 @@ def logout(session: Session) -> None:
         try:
             is_revoked = provider.revoked(old_login)
         except (RefusedError, UnreachableError, provider.ProviderError) as error:
-            session.out.warn(f"the provider could not be told: {error.message}")
+            session.out.warn(f"the provider was not reached: {error.message}")
     sentence_ = f"logged out of {address}" if forgotten else f"there was no login at {address}"
     session.out.print_result(
         {"gateway": address, "logged_out": forgotten, "provider_told": is_revoked}, sentence_

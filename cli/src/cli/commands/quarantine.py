@@ -156,7 +156,7 @@ def show(
             ("id", record.id),
             ("quarantined", f"{iso(record.time)}, expires {iso(status.expire_time)}"),
             ("record", views.place(record)),
-            ("why", f"{record.stage} {record.reason}: {record.detail}"),
+            ("why", f"{views.stage_text(record)}, {record.reason}: {record.detail}"),
             ("state", views.state_text(status) + (f" ({status.attempts})" if status.attempts else "")),
             ("replay", status.replay_id),
             ("outcome", f"{status.reason} {status.detail}".strip()),

@@ -208,7 +208,7 @@ def discover_topics(
     sampled = [topic for topic in answer.topics if topic.sampled]
     if sampled and not any(topic.fits for topic in sampled):
         session.out.warn("no registered message fits: `daggers schema register FILE` registers yours")
-    columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "KEPT", "STREAMS", "MESSAGE", "FIT")
+    columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "RETENTION", "STREAMS", "MESSAGE", "FIT")
     session.out.show(
         to_json(answer), lambda out: out.table(columns, _topic_rows(answer), empty="no topics there")
     )

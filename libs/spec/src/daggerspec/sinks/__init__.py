@@ -360,7 +360,7 @@ def compares_versions(sink: spec_pb2.Sink) -> bool:
 
 
 def may_be_older(sink: spec_pb2.Sink, rows: Output, *, updates: bool) -> bool:
-    """Return whether a row that was set aside may be written over a newer one. `updates`: rows are
+    """Return whether a row that was quarantined may be written over a newer one. `updates`: rows are
     written again and again while their window is open.
     """
     return (updates and not compares_versions(sink)) or has_own_key(sink, rows)

@@ -2,7 +2,7 @@
 
 `event` is its name, `identity` the column that says whose it is, its time that of the row; every other column
 is a property, under its name without `tag_` or `label_`. A NULL is left out. A row without an identity, or
-with a value of more than 512 bytes, is set aside, and so is what CleverTap does not process. It makes a
+with a value of more than 512 bytes, is quarantined, and so is what CleverTap does not process. It makes a
 profile for an identity that it does not know.
 
 Nothing tells CleverTap that an event came again. So that few do, requests are small, and at most 10 of each

@@ -2,9 +2,9 @@
 
 A document's `_id` is made of the row's key, so a row that is written again takes its own place; with
 `operation: update` its fields alone, and with `operation: create`, for data streams, the first one stays.
-Documents that the server refuses, for a field of another type say, are set aside, and the others are written.
-A row that is written again while its window is open (`emit: early`) counts by its batch: an older one never
-takes the place of a newer.
+Documents that the server refuses, for a field of another type say, are quarantined, and the others are
+written. A row that is written again while its window is open (`emit: early`) counts by its batch: an older
+one never takes the place of a newer.
 
 `index` may have a time in it, `trips-${window_timestamp:%Y.%m.%d}`: such indices are made by the server,
 by its templates. One without is to be there when the dagger starts, unless `create_index` is said.

@@ -11,16 +11,16 @@ What the server answers decides: 2xx, the rows are taken, unless its body is a p
 and blocking proxies answer; with `success_contains`, 2xx whose body has this text. Other 2xx are no proof,
 and the rows are sent again, as after 408, 425, 429 and 5xx, after `Retry-After` if it says one; 401, 403, 407
 (SINK_DENIED), 404, 405 (SINK_MISSING) and 3xx (SINK_REDIRECTS), somebody has to act; any other 4xx, the rows
-of the request are set aside. So is a row that five times has no text of `success_contains`, where another
+of the request are quarantined. So is a row that five times has no text of `success_contains`, where another
 request that was taken is taken again.
 
 A forwarding with `payload: record` sends the value of each record as the body, as it was read, with the
 Content-Type application/protobuf unless `headers` say another. `${key}` and `${headers}` are the record's, in
-base64 and as JSON. A record without a value (a tombstone) is set aside.
+base64 and as JSON. A record without a value (a tombstone) is quarantined.
 
 With `ordered`, the next request of a Kafka partition is sent once the one before it is settled: what is sent
-again holds up all behind it; what is set aside does not. After a crash or an outage a partition goes on where
-its batch began: requests come again, in the same order, with the same keys.
+again holds up all behind it; what is quarantined does not. After a crash or an outage a partition goes on
+where its batch began: requests come again, in the same order, with the same keys.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
     guarantee=Guarantee.AT_LEAST_ONCE,
-    because="repeats can be told, the Idempotency-Key of a request is the same",
+    because="repeats can be detected, the Idempotency-Key of a request is the same",
     upserts=False,
     repeats_tellable=True,
     records=True,

@@ -22,7 +22,7 @@ from daggerspec.violation import Violation, unregistered_name
 
 CAPABILITIES: Final = Capabilities(
     guarantee=Guarantee.AT_LEAST_ONCE,
-    because="repeats can be told, their key, ce_id and value are the same",
+    because="repeats can be detected, their key, ce_id and value are the same",
     upserts=False,
     repeats_tellable=True,
     records=True,

@@ -1,9 +1,9 @@
 """The sink `http`: each row is sent to an HTTP server as JSON, alone or with others in one request; a record
 that is passed on as it was read is a body of its own.
 
-Guarantee: at least once, and repeats can be told: a request that is sent again, after a crash too, has the
-same rows and the same Idempotency-Key, and `row_id` puts an id into each row's object. Rows that the server
-refuses are quarantined; while it is away, or asks for patience, the batch waits.
+Guarantee: at least once, and repeats can be detected: a request that is sent again, after a crash too, has
+the same rows and the same Idempotency-Key, and `row_id` puts an id into each row's object. Rows that the
+server refuses are quarantined; while it is away, or asks for patience, the batch waits.
 
 Several rows are a request's only when it is known which the partition has: they are kept until its end, and
 sent in the order of their keys; with `ordered`, of their offsets.

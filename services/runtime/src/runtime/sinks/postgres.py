@@ -171,7 +171,7 @@ class AppendWriter:
         with postgres.open_connection(table.resolved) as connection, connection.transaction():
             # What is found at the end of a transaction is found with the statement that it is about.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            if not is_replay:  # rows that were set aside are those that no query has written
+            if not is_replay:  # rows that were quarantined are those that no query has written
                 for other in self._mark.read_other_extents(connection):
                     covered = pc.indices_nonzero(extent.covers(layout, other, whole)).cast(pa.int64())
                     rows = rows.filter(pc.invert(pc.is_in(rows[NUMBER], covered)))
@@ -200,7 +200,7 @@ class AppendWriter:
         return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
 
     def _stay_if_flooded(self, rows: int, refused: Sequence[Refusal]) -> None:
-        """Raise TemporaryError, which rolls the mark back, where none of these rows may be set aside.
+        """Raise TemporaryError, which rolls the mark back, where none of these rows may be quarantined.
 
         The mark would say that they were refused for good, also to an attempt after the table is mended.
         """
