@@ -27,7 +27,7 @@ from tests import searchservers
 
 # before pytest takes the folders cli/ and devstack/ for packages of these names (importlib mode)
 import cli  # noqa: F401
-from devstack.settings import Settings
+from devstack.settings import StackSettings
 from devstack.tools import java
 
 # Some tests speak gRPC and others start Spark, which forks: gRPC's fork handlers end such a child.
@@ -36,7 +36,7 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # noqa: TID251 - gRPC has no o
 os.environ.setdefault("DAGGERS_SCHEDULER_SPARE", "false")  # noqa: TID251 - stacks are started as by a user
 
 # Where the machine has no Java, tests start the one that `make setup` brought, as the stack does.
-if not java.system_home(Settings().java_home) and (_home := java.wheel_home(Settings().tools_dir)):
+if not java.system_home(StackSettings().java_home) and (_home := java.wheel_home(StackSettings().tools_dir)):
     os.environ["JAVA_HOME"] = str(_home)  # noqa: TID251 - what tests start inherits it
     os.environ["PATH"] = f"{_home / 'bin'}{os.pathsep}{os.environ['PATH']}"  # noqa: TID251 - as above
 

@@ -16,7 +16,7 @@ import psutil
 
 from chassis import drivers
 from cli.environment import environment
-from cli.settings import Settings
+from cli.settings import CommandSettings
 from daggerspec.rundir import DriverIdentity
 from devstack import remembered
 
@@ -28,7 +28,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("state_dir", type=Path, nargs="?", help="of the scheduler")
     state_dir = remembered.resolve_state_dir(
-        arguments.parse_args().state_dir, Settings.read(environment()).state_home, remembered.INSTALLATION
+        arguments.parse_args().state_dir,
+        CommandSettings.read(environment()).state_home,
+        remembered.INSTALLATION,
     )
     print(f"pyspark {version('pyspark')}, Python {platform.python_version()}, {platform.system()}, "
           f"{os.cpu_count()} cores, {psutil.virtual_memory().total // MIB} MiB")  # fmt: skip

@@ -33,7 +33,7 @@ from machine import header
 from stack import stack
 
 from daggerspec import rundir, sinks
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.topics import QUARANTINE
 from runtime.clients.quarantine import Quarantine
 from runtime.launch.refused_rows import to_ipc_stream
@@ -150,7 +150,7 @@ def job(kafka: str, folder: str) -> spec_pb2.JobSpec:
     )
     sinks.fill(out.sink, NAME, made.spec)
     made.spec.sinks.append(out.sink)
-    made.spec.CopyFrom(filled(NAME, made.spec))
+    made.spec.CopyFrom(fill_defaults(NAME, made.spec))
     return made
 
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from cli.errors import RefusedError
-from devstack.settings import Settings
+from devstack.settings import StackSettings
 from devstack.tools import ivy, java
 
 
@@ -25,7 +25,7 @@ def fetched(artifact: str, digest: str, folder: Path) -> Path:
 <dependency org="{group}" name="{name}" rev="{version}" conf="default->default" transitive="false">
   <artifact name="{name}" type="{kind}" ext="{kind}"/>
 </dependency>"""
-    settings = Settings()
+    settings = StackSettings()
     home = java.find_home(settings.tools_dir, settings.java_home)
     if home is None:
         raise LackingError("Java is missing: make setup brings one")

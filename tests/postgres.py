@@ -19,7 +19,7 @@ from rich.console import Console
 from cli.errors import RefusedError
 from cli.output.progress import Steps
 from devstack.demo import database
-from devstack.settings import Settings
+from devstack.settings import StackSettings
 from devstack.tools.install import install_postgres
 
 
@@ -28,7 +28,7 @@ def serving() -> Iterator[str]:
     """Its URL, without the name of a database. Skips the test where the machine has no server to start."""
     with ExitStack() as server:
         try:
-            url = server.enter_context(database.serving(Settings().tools_dir))
+            url = server.enter_context(database.serving(StackSettings().tools_dir))
         except RefusedError as problem:
             pytest.skip(problem.message)
         yield url
@@ -57,6 +57,6 @@ def stopped(url: str) -> Iterator[None]:
 
 if __name__ == "__main__":
     try:
-        install_postgres(Settings().tools_dir, Steps(Console(stderr=True)))
+        install_postgres(StackSettings().tools_dir, Steps(Console(stderr=True)))
     except RefusedError as problem:
         sys.stderr.write(f"PostgreSQL is not installed, and its tests are skipped: {problem.message}\n")

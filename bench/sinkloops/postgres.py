@@ -20,7 +20,7 @@ from pyarrow import csv
 
 from daggerspec.sinks.postgres import CAPABILITIES
 from devstack.demo import database
-from devstack.settings import Settings
+from devstack.settings import StackSettings
 from sinkloops import DAGGER, NAMES, TIME, Trial, key
 
 _AT_ONCE = CAPABILITIES.max_rows or 5_000
@@ -36,7 +36,7 @@ _TABLE = (
 
 @contextmanager
 def _serving() -> Iterator[str]:
-    with database.serving(Settings().tools_dir) as url:
+    with database.serving(StackSettings().tools_dir) as url:
         yield f"{url}/postgres"
 
 

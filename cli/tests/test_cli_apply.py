@@ -19,7 +19,7 @@ from cli.framework.extension import load_extension
 from cli.framework.gateway import Gateway
 from cli.framework.session import Session
 from cli.output.printer import Format, Printer
-from cli.settings import Settings
+from cli.settings import CommandSettings
 from daggerclient.daggerfile.parse import read
 from eventlog import Draft, Record
 from eventlog.memory import MemoryLog
@@ -255,7 +255,7 @@ def test_what_others_changed_since_the_plan_is_planned_anew(
     filled: Any, dagger_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file,), _ = read(dagger_file.replace(NAME, "overtaken"), "a.yaml")
-    session = Session(Settings.read({}), load_extension, None, filled.address, Printer(Format.TEXT))
+    session = Session(CommandSettings.read({}), load_extension, None, filled.address, Printer(Format.TEXT))
     with Overtaken(filled.address) as gateway:
         done = apply_planned(session, gateway, Edit(file.name, file.spec), message="", loses=False, yes=False)
 

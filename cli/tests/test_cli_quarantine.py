@@ -138,6 +138,7 @@ def test_records_are_summed_up_listed_and_shown(filled: Any) -> None:
         "it is no shop.v1.Order, as that is registered now",
     )
     assert 'holds      {"fare": -1}' in text
+    assert "why        refused by sink crm, CONSTRAINT: " in text
 
 
 def test_where_a_record_comes_from_is_a_place_of_a_topic_or_a_sink_that_refused_it(filled: Any) -> None:

@@ -50,7 +50,7 @@ WAYS: dict[str, Callable[[Printer, str], None]] = {
     "findings": lambda out, text: out.findings([finding(text)]),
     "note": lambda out, text: out.note(text),
     "warn": lambda out, text: out.warn(text),
-    "done": lambda out, text: out.done({text: text}, text),
+    "done": lambda out, text: out.print_result({text: text}, text),
     "stream": lambda out, text: out.stream([text], str, lambda each: {each: [each]}),
     "step": lambda out, text: _step(out.steps, text),
     "watch": lambda out, text: out.console.print(table(text, [Series(text, text, (1.0,), text)], 9)),

@@ -28,7 +28,7 @@ from influxdb_client.rest import ApiException
 
 from api_gateway.rpc.health import Health, serving
 from api_gateway.settings import GatewaySettings
-from chassis.settings import Settings, variable
+from chassis.settings import ServiceSettings, variable
 from daggerclient import teamfile
 from health_monitor.settings import monitor_settings
 from portal.settings import PortalSettings
@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose"
 TEXT = (COMPOSE / "compose.yaml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
-SETTINGS: dict[str, type[Settings]] = {
+SETTINGS: dict[str, type[ServiceSettings]] = {
     "api-gateway": GatewaySettings,
     "health-monitor": monitor_settings(),
     "portal": PortalSettings,

@@ -37,7 +37,7 @@ READERS: Final[dict[str, type[BaseSettings]]] = {
     "python -m telemetry": TelemetrySettings,
     "python -m portal": PortalSettings,
     "daggers log": cli.checked_settings.KafkaLogin,
-    "daggers local": devstack.settings.Settings,
+    "daggers local": devstack.settings.StackSettings,
 }
 """Who is started how, and what it reads."""
 

@@ -17,7 +17,7 @@ from api_gateway.validate import spec_check
 from api_gateway.validate.query_checks import Checks
 from daggerclient.daggerfile.parse import parse
 from daggerspec import sinks
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.keys import Key
 from eventlog.testing import given
 from fleet import Fleet
@@ -105,7 +105,7 @@ async def test_each_example_of_the_page_is_a_dagger_that_nothing_is_wrong_with(n
     [dagger] = parse(HEAD + PAGE.blocks("yaml")[number], PAGE.name)
 
     judged = await spec_check.validate(
-        "spec", dagger.name, filled(dagger.name, dagger.spec), fleet(), Checks(), now=NOW
+        "spec", dagger.name, fill_defaults(dagger.name, dagger.spec), fleet(), Checks(), now=NOW
     )
 
     assert [violation.description for violation in judged.violations] == []

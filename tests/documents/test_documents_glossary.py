@@ -13,6 +13,14 @@ from tests.documents.pages import ROOT, Page, current, tracked
 
 GLOSSARY = Page(ROOT / "docs" / "glossary.md")
 GONE = "words-that-are-gone"
+MAX_TERMS = 80
+FIRST = frozenset(("dagger", "driver", "sink", "stream"))
+"""Terms that every reader of the README knows."""
+OF_THE_FIELD = frozenset((
+    "alert", "batch", "checkpoint", "event time", "field", "heartbeat", "leader", "log", "place", "request",
+    "spec", "watermark", "window",
+))  # fmt: skip
+"""Terms that mean here nearly what they mean anywhere."""
 # Names that say nothing of what they hold.
 EMPTY = {"found", "at", "each"}
 SOURCES = [file for file in tracked() if "/src/" in file and file.endswith(".py")]
@@ -72,6 +80,11 @@ def _bound(node: ast.AST) -> str | None:
     return None
 
 
+def _words_of(row: list[str]) -> list[str]:
+    """Return the words that a row defines, in lower case."""
+    return row[0].lower().split(", ")
+
+
 def is_said(word: str) -> bool:
     """Whether a word that has a better one is in code or in a document."""
     if word.endswith(".py"):
@@ -95,10 +108,24 @@ def test_a_term_is_one_sentence_and_lives_somewhere(row: list[str]) -> None:
     assert known or where in set(names.packages())
 
 
-def test_terms_are_told_once() -> None:
+def test_terms_are_few_and_each_is_defined_once() -> None:
     terms = [row[0] for row in TERMS]
 
+    assert len(terms) <= MAX_TERMS
     assert sorted(terms) == sorted(set(terms))
+
+
+def test_a_definition_is_understood_without_the_others() -> None:
+    words = {word: re.compile(rf"\b{re.escape(word)}s?\b") for row in TERMS for word in _words_of(row)}
+    needed = {
+        (row[0], word)
+        for row in TERMS
+        for word, pattern in words.items()
+        if word not in _words_of(row) and pattern.search(re.sub("`.*?`", "", row[1]).lower())
+    }
+
+    assert {each for each in needed if each[1] not in FIRST | OF_THE_FIELD} == set()
+    assert (FIRST | OF_THE_FIELD) - set(words) == set()
 
 
 def test_words_that_have_a_better_one_are_gone() -> None:

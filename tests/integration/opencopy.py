@@ -15,7 +15,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from devstack.settings import Settings
+from devstack.settings import StackSettings
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MADE_WHERE_THEY_STAY = "spark-*"
@@ -53,7 +53,7 @@ def copy(place: Path, python: Path) -> Path:
             _share(folder, there)
             file.unlink()  # it may be the very file of the other environment
             file.write_text(f"{there}\n")
-    _share(Settings().tools_dir, home / "share" / "daggers", MADE_WHERE_THEY_STAY, *NOT_THE_STACKS)
+    _share(StackSettings().tools_dir, home / "share" / "daggers", MADE_WHERE_THEY_STAY, *NOT_THE_STACKS)
     daggers = home / "bin" / "daggers"
     daggers.write_text(
         f"#!{home / 'bin' / 'python'}\nimport sys\n\nfrom cli.__main__ import main\n\nsys.exit(main())\n"

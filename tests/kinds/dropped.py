@@ -18,7 +18,7 @@ from api_gateway.validate.query_checks import Checks
 from cli.commands import rows
 from daggerclient.daggerfile import parse, show
 from daggerspec import reference
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog.testing import given
 from fleet.fold import resolve
 from runtime.launch import planned
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def spec(**dummy: str) -> spec_pb2.DaggerSpec:
-    return filled(NAME, ParseDict({**SPEC, "sinks": [{"dummy": dummy}]}, spec_pb2.DaggerSpec()))
+    return fill_defaults(NAME, ParseDict({**SPEC, "sinks": [{"dummy": dummy}]}, spec_pb2.DaggerSpec()))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from api_gateway.validate import spec_check
 from api_gateway.validate.query_checks import Checks
 from daggerspec import catalogue
 from daggerspec.catalogue import UnresolvedName
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog.testing import given
 from fleet.fold import resolve
 from runtime.clients import kafka
@@ -32,7 +32,7 @@ PLACE = re.compile(r"(?:^|(?<=\. ))(?:spec|cluster)\.\S*")
 
 def asked(case: Case) -> spec_pb2.DaggerSpec:
     """The spec as a gateway writes it into the log."""
-    return filled(NAME, ParseDict(case.spec, spec_pb2.DaggerSpec()))
+    return fill_defaults(NAME, ParseDict(case.spec, spec_pb2.DaggerSpec()))
 
 
 async def gateway(case: Case) -> list[tuple[str, str]]:

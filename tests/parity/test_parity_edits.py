@@ -17,7 +17,7 @@ from api_gateway.validate import edit_plan, spec_check
 from api_gateway.validate.edit_plan import CONTINUES_BEHIND, RECOMPUTED, STATE_KEPT
 from api_gateway.validate.query_checks import Checks
 from daggerspec import state
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog.testing import given
 from fleet.fold import resolve
 from runtime.launch.planned import check_spec
@@ -78,7 +78,7 @@ EDITS = (
 
 
 def asked(fields: dict[str, Any]) -> spec_pb2.DaggerSpec:
-    return filled(NAME, ParseDict({**SPEC, **fields}, spec_pb2.DaggerSpec()))
+    return fill_defaults(NAME, ParseDict({**SPEC, **fields}, spec_pb2.DaggerSpec()))
 
 
 async def planned(edit: Edit) -> Any:

@@ -180,7 +180,7 @@ class SimulatedDriver:
     @property
     def writes(self) -> bool:
         """Whether it is no shadow any more, or never was one."""
-        return self.state is None or self.state.taken
+        return self.state is None or self.state.has_taken_over
 
     code: int | None
     """Its exit code once it ended; None when it left none."""
@@ -258,7 +258,7 @@ class SimulatedDriver:
     def _shadow(self) -> None:
         """What a shadow looks at, some times a second; it lets go of nothing that is not written."""
         world, state = self._world, self.state
-        if not self.alive or state is None or state.taken:
+        if not self.alive or state is None or state.has_taken_over:
             return
         world.later(0.5, self._shadow)
         if self.host.cut or world.loop.time() < self._hangs_until or world.chance(0.01, "shadow's look"):
@@ -276,7 +276,7 @@ class SimulatedDriver:
             closed=end_us(closed),
             next_end=end_us(max(written, windows.head) + 1),
             final=final,
-            taken=self._told_of(HANDED) is not None,
+            has_taken_over=self._told_of(HANDED) is not None,
         )
 
     def _beat(self) -> None:

@@ -29,7 +29,7 @@ from cli.framework.machine import is_refused, refusal
 from cli.framework.session import Common, GatewayAddress, Output, StateDir
 from cli.framework.standard_streams import OutputError
 from cli.output.printer import Format, print_error
-from cli.settings import Settings
+from cli.settings import CommandSettings
 
 INTERRUPTED = 130
 EPILOG = (
@@ -94,7 +94,7 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
     extension: the extension to use; None loads the installed one. Raises: OutputError.
     """
     as_json = wants_json(argv)
-    settings = Settings.read(environment())
+    settings = CommandSettings.read(environment())
     say = partial(print_error, as_json=as_json, command=settings.command)
     load = cache(lambda: extension or load_extension())
     root = assemble(load)
@@ -138,7 +138,7 @@ def _help(root: LazyGroup, argv: Sequence[str]) -> str:
     return " ".join(["daggers", *within, "--help"])
 
 
-def _bug(settings: Settings) -> CliError:
+def _bug(settings: CommandSettings) -> CliError:
     """Build the error for an unexpected exception, and write its trace to a file."""
     trace = traceback.format_exc()
     file = settings.state_home / "daggers" / "last-crash.log"

@@ -33,7 +33,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Settings:
+class CommandSettings:
     """The environment of the `daggers` command."""
 
     gateway: str | None

@@ -27,7 +27,7 @@ listeners=PLAINTEXT://127.0.0.1:{kafka},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{kafka}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-# Told from the working directory: Kafka takes it for a list with commas, in Latin-1.
+# Relative to the working directory: Kafka takes it for a list with commas, in Latin-1.
 log.dirs={data}
 log.retention.ms=-1
 offsets.topic.replication.factor=1

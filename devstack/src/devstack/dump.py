@@ -9,7 +9,7 @@ from cli.errors import RefusedError
 from devstack.state import Stack
 
 # How far the tables are in the log, and the fold's state there: the log grows by a record with every start.
-# What was set aside is of another topic.
+# What was quarantined is of another topic.
 LEFT_OUT = ("projection", "snapshot", "quarantine", "quarantine_outcomes", "quarantine_partitions")
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-class Settings(BaseSettings):
+class StackSettings(BaseSettings):
     """Environment of `daggers local` and `daggers demo`; every field has a default that works."""
 
     model_config = SettingsConfigDict(

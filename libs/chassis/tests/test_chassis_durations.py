@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from chassis.durations import rough, spoken
+from chassis.durations import format_span, rough
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from chassis.durations import rough, spoken
     ],
 )
 def test_a_duration_is_told_by_its_two_greatest_units(span: timedelta, text: str) -> None:
-    assert spoken(span) == text
+    assert format_span(span) == text
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ import pytest
 import structlog
 
 from chassis import service
-from chassis.settings import Settings
+from chassis.settings import ServiceSettings
 
 Body = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
-class Oven(Settings):
+class Oven(ServiceSettings):
     """An oven."""
 
     degrees: int = 180

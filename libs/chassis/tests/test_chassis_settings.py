@@ -6,10 +6,10 @@ import pytest
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import Settings, load, own_directory
+from chassis.settings import ServiceSettings, load, own_directory
 
 
-class Oven(Settings):
+class Oven(ServiceSettings):
     """Bakes bread."""
 
     model_config = SettingsConfigDict(env_prefix="TEST_OVEN_")
@@ -107,7 +107,7 @@ def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
-class Page(Settings):
+class Page(ServiceSettings):
     """Is shown."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_PORTAL_")

@@ -127,7 +127,7 @@ def test_a_suggestion_applied_removes_its_finding_and_adds_no_error(name: str) -
     for finding in before.findings:
         if finding.edit is None:
             continue
-        after = check(finding.edit.applied(sql), tables())
+        after = check(finding.edit.apply(sql), tables())
 
         assert of_kind(after, finding) < of_kind(before, finding), finding
         assert errors(after) <= errors(before) - Counter(
@@ -165,6 +165,6 @@ def test_what_was_written_by_habit_is_a_query_once_its_suggestions_are_applied(n
     sql = FURTHER[name]
     for _ in range(8):
         edit = next((finding.edit for finding in check(sql, tables()).findings if finding.edit), None)
-        sql = edit.applied(sql) if edit else sql
+        sql = edit.apply(sql) if edit else sql
 
     assert check(sql, tables()).plan is not None, sql

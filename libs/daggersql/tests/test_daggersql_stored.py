@@ -150,6 +150,6 @@ def test_a_number_that_a_store_would_cut_off_is_warned_of_until_the_edit_is_made
     for left in range(warns, 0, -1):
         edit = found(sql, points=True)[0].edit
         assert edit is not None
-        sql = edit.applied(sql)
+        sql = edit.apply(sql)
 
         assert len(found(sql, points=True)) == left - 1

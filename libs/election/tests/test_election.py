@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from daggers.v1 import alerts_pb2
 
-from election import Election, Holder, LeadershipLost, Office, host_name, identity, proven_dead
+from election import Election, ElectionEvents, Holder, LeadershipLost, host_name, identity, proven_dead
 from eventlog import LogPosition, Record, extend_history
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
@@ -44,14 +44,14 @@ class World:
     async def candidate(self, id_: str) -> AsyncIterator[Election]:
         fold = Claims()
         follower = Follower(self.log, fold, on_step=lambda _: election.note_claim())
-        office = Office(
+        events = ElectionEvents(
             "health-monitor",
             claim=lambda me, host: alerts_pb2.MonitorStarted(monitor_id=me, host=host),
             beat=lambda epoch, me: alerts_pb2.MonitorBeat(epoch=epoch, monitor_id=me),
             holder=lambda: fold.holder,
         )
         election = Election(
-            office,
+            events,
             follower,
             self.beats,
             id=id_,

@@ -234,11 +234,11 @@ def test_every_name_that_a_launch_looks_up_is_one_that_stays() -> None:
     every.append(kafka(format=spec_pb2.KafkaSink.FORMAT_PROTOBUF, message="shop.Sum", topic="t"))
     every.append(influx(token={"name": "token"}))
     every.append(spec_pb2.Sink(log=spec_pb2.LogSink(), registered="crm"))
-    spec = defaults.filled(
+    spec = defaults.fill_defaults(
         "counts", dagger(cluster="local", streams=[{"stream": "orders"}], sinks=every).spec
     )
     asked = Asked()
-    assert list(rules.unresolved("spec", "counts", spec, asked))
+    assert list(rules.unresolved_names("spec", "counts", spec, asked))
 
     kinds = ("cluster", "stream", "message", "sink", "secret")
     known = {(kind, name) for kind in kinds for name in names_of(spec, kind)}

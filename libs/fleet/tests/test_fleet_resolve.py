@@ -90,7 +90,7 @@ def test_a_job_holds_everything_a_launch_needs() -> None:
 
     assert (made.dagger, made.version, made.generation) == ("d", 1, 42)
     assert (made.checkpoint_root, made.run_dir, made.platform) == ("/c/d-7", "/runs/d/42", PLATFORM)
-    assert made.spec == defaults.filled("d", SPEC)
+    assert made.spec == defaults.fill_defaults("d", SPEC)
     assert [each.kafka.bootstrap_servers for each in made.streams] == ["local:9092", "far:9092"]
     assert [each.stream.message for each in made.streams] == ["acme.Booking", "rider.Ping"]
     assert made.sinks[0].sink.influx.address == LOCAL.influx

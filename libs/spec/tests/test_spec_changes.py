@@ -7,13 +7,13 @@ from daggers.v1 import spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
 from daggerspec import changes
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 
 Edit = Callable[[spec_pb2.DaggerSpec], object]
 
 
 def spec() -> spec_pb2.DaggerSpec:
-    return filled(
+    return fill_defaults(
         "d",
         spec_pb2.DaggerSpec(
             team="pricing",

@@ -5,7 +5,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2, timesta
 from google.protobuf.descriptor import Descriptor
 
 from daggerspec.columns import Column, Role
-from daggerspec.fit import Type, mismatches, parsed
+from daggerspec.fit import Type, mismatches, parse_type
 
 F = descriptor_pb2.FieldDescriptorProto
 
@@ -140,7 +140,7 @@ def test_every_mismatch_is_said_at_once(message: Descriptor) -> None:
 
 
 def test_a_nested_type_is_taken_apart() -> None:
-    tree = parsed("map<string,array<struct<a:decimal(20,2),b c:int>>>")
+    tree = parse_type("map<string,array<struct<a:decimal(20,2),b c:int>>>")
 
     assert tree == Type(
         "map",
@@ -165,4 +165,4 @@ def test_a_nested_type_is_taken_apart() -> None:
 @pytest.mark.parametrize("text", ["int>", "array<int>>", "struct<a:int>x"])
 def test_a_text_that_is_no_type_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="is not a Spark SQL type"):
-        parsed(text)
+        parse_type(text)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daggerspec import folders
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 
 FILES = spec_pb2.Sink(parquet=spec_pb2.ParquetSink(location="/data", table="t"))
 LOG = spec_pb2.Sink(log=spec_pb2.LogSink())
@@ -58,11 +58,13 @@ def test_a_path_is_in_a_folder_or_is_it(path: str, held: str | None) -> None:
 def test_batches_are_few_and_large_where_all_sinks_write_files(
     sinks: list[spec_pb2.Sink], trigger: int
 ) -> None:
-    assert filled("d", spec_pb2.DaggerSpec(sinks=sinks)).trigger.ToTimedelta() == timedelta(seconds=trigger)
+    assert fill_defaults("d", spec_pb2.DaggerSpec(sinks=sinks)).trigger.ToTimedelta() == timedelta(
+        seconds=trigger
+    )
 
 
 def test_who_says_how_often_batches_are_due_is_heard() -> None:
     asked = spec_pb2.DaggerSpec(sinks=[FILES])
     asked.trigger.FromSeconds(5)
 
-    assert filled("d", asked).trigger.ToTimedelta() == timedelta(seconds=5)
+    assert fill_defaults("d", asked).trigger.ToTimedelta() == timedelta(seconds=5)

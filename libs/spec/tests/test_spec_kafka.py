@@ -24,7 +24,9 @@ def address(**properties: str) -> spec_pb2.KafkaAddress:
 
 
 def said(value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAddress = NOTHING) -> list[tuple[str, str]]:
-    return [(violation.field, violation.reason) for violation in kafka.registered("kafka", value, before)]
+    return [
+        (violation.field, violation.reason) for violation in kafka.check_registration("kafka", value, before)
+    ]
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -53,7 +55,7 @@ def test_no_cluster_keeps_what_loads_code() -> None:
 
 
 def test_a_property_that_is_misspelt_is_answered_with_the_one_that_is_meant() -> None:
-    wrong = list(kafka.registered("kafka", address(security_protcol="SSL"), NOTHING))
+    wrong = list(kafka.check_registration("kafka", address(security_protcol="SSL"), NOTHING))
 
     assert [each.suggestion for each in wrong] == ["security.protocol"]
 

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from libs.spec.tests.spec_secrets import Known
 
 from daggerspec import rules, sinks
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.kind import ValidationContext
 
 GREATEST = {
@@ -52,7 +52,7 @@ def test_the_greatest_number_of_its_type_is_refused(path: tuple[str, ...]) -> No
     setattr(owner, path[-1], NUMBERS[path])
     if path[0] == "sinks" and not spec.sinks[0].WhichOneof("kind"):
         spec.sinks[0].http.SetInParent()
-    spec = filled("d", spec)
+    spec = fill_defaults("d", spec)
     asked = ValidationContext("d", spec, Known())
 
     violations = rules.violations("spec", asked, sinks.all_resolved("spec", asked))

@@ -56,7 +56,7 @@ def test_of_an_own_query_nothing_is_another() -> None:
     found = Violation("", "no", "SYNTAX_ERROR", 2, 6, 2, 7, "y", Edit(2, 6, 2, 7, "y"))
 
     assert (text.sql, text.expressions) == ("SELECT 1\nFROM x", ())
-    assert text.located("spec", found) == Violation(
+    assert text.locate("spec", found) == Violation(
         "spec.sql", "no", "SYNTAX_ERROR", 2, 6, 2, 7, "y", Edit(2, 6, 2, 7, "y")
     )
 
@@ -75,7 +75,7 @@ def test_a_place_is_told_of_the_field_that_was_written(
     place: tuple[int, int, int, int], field: str, told: tuple[int, int, int, int]
 ) -> None:
     text = query.of(forward("fare > 0\n  AND tip > 0", zone="UPPER(city)", customer="customer.id"))
-    found = text.located("spec", Violation("", "no", "CODE", *place))
+    found = text.locate("spec", Violation("", "no", "CODE", *place))
 
     assert found.field == f"spec.forward.{field}"
     assert (found.line, found.column, found.end_line, found.end_column) == told
@@ -83,13 +83,13 @@ def test_a_place_is_told_of_the_field_that_was_written(
 
 def test_an_edit_moves_with_its_place() -> None:
     text = query.of(forward("fair > 0", zone="city"))
-    found = text.located("spec", Violation("", "no", "CODE", 6, 1, 6, 5, "fare", Edit(6, 1, 6, 5, "fare")))
+    found = text.locate("spec", Violation("", "no", "CODE", 6, 1, 6, 5, "fare", Edit(6, 1, 6, 5, "fare")))
 
     assert found.edit is not None
-    assert found.edit.applied("fair > 0") == "fare > 0"
+    assert found.edit.apply("fair > 0") == "fare > 0"
 
 
 def test_what_is_wrong_with_the_whole_has_no_place() -> None:
-    found = query.of(forward("fare > 0")).located("spec", Violation("", "no", "CODE", 1, 1, 1, 7))
+    found = query.of(forward("fare > 0")).locate("spec", Violation("", "no", "CODE", 1, 1, 1, 7))
 
     assert (found.field, found.line, found.edit) == ("spec.forward", None, None)

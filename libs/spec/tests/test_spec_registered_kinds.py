@@ -58,7 +58,7 @@ class Holding(Known):
     def __init__(self, kind: str) -> None:
         held, _, self._url = KINDS[kind]
         sink = spec_pb2.RegisteredSink(name="crm", teams=["pricing"], sink={kind: held})
-        self.registered = sinks.filled_registration(sink)
+        self.registered = sinks.fill_registration_defaults(sink)
 
     def sink(self, name: str) -> Any:
         return self.registered if name == "crm" else None

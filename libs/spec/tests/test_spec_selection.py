@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from daggerspec.columns import Column, Role
 from daggerspec.row import Row
-from daggerspec.selection import asked, violations
+from daggerspec.selection import from_request, violations
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = (
@@ -75,20 +75,20 @@ def test_a_condition_compares_by_the_type_of_its_column(condition: str, holds: b
     asks = request(condition)
 
     assert list(violations("", asks, COLUMNS)) == []
-    assert asked(asks, COLUMNS).wants(ROW) is holds
+    assert from_request(asks, COLUMNS).wants(ROW) is holds
 
 
 @pytest.mark.parametrize("sign", SIGNS)
 def test_no_condition_holds_where_there_is_no_value(sign: str) -> None:
     without = Row(NOON, {}, {})
 
-    assert not asked(request(f"cell {sign} 1"), COLUMNS).wants(without)
-    assert not asked(request(f"tag_city {sign} 1"), COLUMNS).wants(without)
+    assert not from_request(request(f"cell {sign} 1"), COLUMNS).wants(without)
+    assert not from_request(request(f"tag_city {sign} 1"), COLUMNS).wants(without)
 
 
 def test_all_conditions_must_hold() -> None:
-    both = asked(request("tag_city == 12", "open == true"), COLUMNS)
-    one = asked(request("tag_city == 12", "open == false"), COLUMNS)
+    both = from_request(request("tag_city == 12", "open == true"), COLUMNS)
+    one = from_request(request("tag_city == 12", "open == false"), COLUMNS)
 
     assert (both.wants(ROW), one.wants(ROW)) == (True, False)
 
@@ -126,7 +126,9 @@ def test_the_greatest_come_first_of_equal_ones_the_newest_and_none_at_the_end() 
     ]
 
     def keys(order_by: str, limit: int) -> list[str]:
-        return [row.key for row in asked(request(order_by=order_by, limit=limit), COLUMNS[3:]).first(rows)]
+        return [
+            row.key for row in from_request(request(order_by=order_by, limit=limit), COLUMNS[3:]).first(rows)
+        ]
 
     assert keys("cell desc", 10) == ["c", "d", "a", "b"]
     assert keys("cell", 2) == ["a", "c"]

@@ -9,7 +9,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 
 from daggerspec import outages, reference, sinks
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.keys import flat
 
 FILE = Path(__file__).parents[3] / "docs" / "sinks.md"
@@ -22,9 +22,9 @@ def test_the_reference_of_sinks_is_what_they_say() -> None:
 @pytest.mark.parametrize("name", sinks.names())
 def test_every_key_of_a_kind_fills_a_field_and_every_field_has_a_key(name: str) -> None:
     message = spec_pb2.Sink.DESCRIPTOR.fields_by_name[name].message_type
-    filled = {key.field for key in flat(sinks.load(name).KEYS)}
+    fill_defaults = {key.field for key in flat(sinks.load(name).KEYS)}
 
-    assert filled == set(_fields(message))
+    assert fill_defaults == set(_fields(message))
 
 
 LOG, HERE, THERE = (
@@ -66,12 +66,12 @@ def test_what_becomes_of_rows_in_an_outage_is_said_once_it_is_asked_for() -> Non
     spec.sinks[1].on_outage.SetInParent()
     spec.sinks[2].on_outage.then = spec_pb2.OnOutage.THEN_SKIP
 
-    full = filled("d", spec)
+    full = fill_defaults("d", spec)
 
     assert [sink.HasField("on_outage") for sink in full.sinks] == [False, True, True]
     assert full.sinks[1].on_outage == spec_pb2.OnOutage(then=spec_pb2.OnOutage.THEN_WAIT)
     assert full.sinks[2].on_outage.after.ToTimedelta() == outages.AFTER
-    assert filled("d", full) == full
+    assert fill_defaults("d", full) == full
 
 
 def _fields(message: Descriptor) -> Iterator[str]:

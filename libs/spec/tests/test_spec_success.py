@@ -53,11 +53,11 @@ SAID = Answer(success=True, count=-3, share=0.5, inner={"code": "a && b"}, statu
 )
 def test_fields_are_compared_with_constants(text: str, is_so: bool) -> None:
     assert list(success.violations("f", text, Answer.DESCRIPTOR)) == []
-    assert success.holds(success.parsed(text), SAID) is is_so
+    assert success.holds(success.parse(text), SAID) is is_so
 
 
 def test_a_field_that_is_not_set_is_what_it_is_by_default() -> None:
-    assert success.holds(success.parsed("response.inner.code == '' && response.status == UNKNOWN"), Answer())
+    assert success.holds(success.parse("response.inner.code == '' && response.status == UNKNOWN"), Answer())
 
 
 @pytest.mark.parametrize(

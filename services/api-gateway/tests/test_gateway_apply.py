@@ -7,7 +7,7 @@ import grpc
 import pytest
 from daggers.v1 import gateway_pb2 as pb
 
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 
 CODE = grpc.StatusCode
 CREATED, UPDATED = pb.ApplyDaggerResponse.ACTION_CREATED, pb.ApplyDaggerResponse.ACTION_UPDATED
@@ -59,7 +59,7 @@ async def test_a_revision_that_stops_being_one_with_the_defaults_filled_in_does_
     await apply()
     before = await ready.log.end()
 
-    answer = await apply(spec=filled(NAME, samples.spec()))
+    answer = await apply(spec=fill_defaults(NAME, samples.spec()))
 
     assert (answer.action, await ready.log.end()) == (UNCHANGED, before)
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from api_gateway.validate import schemas
 from api_gateway.validate.query_checks import Checks
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog.testing import given
 from fleet import Fleet
 
@@ -52,18 +52,18 @@ def fleet(samples: Any) -> Fleet:
 
 async def test_a_query_is_checked_once_whatever_stands_beside_it(samples: Any, fleet: Fleet) -> None:
     checks = Checks()
-    first = await checks.check(filled("one_dagger", samples.spec()), fleet, accepted=False)
+    first = await checks.check(fill_defaults("one_dagger", samples.spec()), fleet, accepted=False)
     other = samples.spec()
     other.team = "another"
 
-    assert await checks.check(filled("another_dagger", other), fleet, accepted=False) is first
+    assert await checks.check(fill_defaults("another_dagger", other), fleet, accepted=False) is first
 
 
 @pytest.mark.parametrize("change", [without_city, by_another_time, of_another_message, a_reference])
 async def test_a_query_is_checked_again_when_what_it_reads_was_registered_anew(
     samples: Any, fleet: Fleet, change: Callable[[Any], Message]
 ) -> None:
-    checks, spec = Checks(), filled("a_dagger", samples.spec())
+    checks, spec = Checks(), fill_defaults("a_dagger", samples.spec())
     before = await checks.check(spec, fleet, accepted=False)
     for record in given(change(samples), since=fleet.sequence):
         fleet.apply(record)
@@ -74,7 +74,7 @@ async def test_a_query_is_checked_again_when_what_it_reads_was_registered_anew(
 
 
 async def test_a_query_is_checked_again_when_its_table_has_another_name(samples: Any, fleet: Fleet) -> None:
-    checks, spec = Checks(), filled("a_dagger", samples.spec())
+    checks, spec = Checks(), fill_defaults("a_dagger", samples.spec())
     before = await checks.check(spec, fleet, accepted=False)
     spec.streams[0].table = "bookings"
     after = await checks.check(spec, fleet, accepted=False)
@@ -84,19 +84,19 @@ async def test_a_query_is_checked_again_when_its_table_has_another_name(samples:
 
 
 async def test_only_the_newest_checks_are_remembered(samples: Any, fleet: Fleet) -> None:
-    checks, spec = Checks(), filled("a_dagger", samples.spec())
+    checks, spec = Checks(), fill_defaults("a_dagger", samples.spec())
     first = await checks.check(spec, fleet, accepted=False)
     for number in range(300):
         spec.sql = f"SELECT nothing_{number} FROM data_stream"
         await checks.check(spec, fleet, accepted=False)
 
-    assert await checks.check(filled("a_dagger", samples.spec()), fleet, accepted=False) is not first
+    assert await checks.check(fill_defaults("a_dagger", samples.spec()), fleet, accepted=False) is not first
 
 
 async def test_a_query_that_is_still_asked_for_stays_remembered(samples: Any, fleet: Fleet) -> None:
-    checks, kept = Checks(), filled("a_dagger", samples.spec())
+    checks, kept = Checks(), fill_defaults("a_dagger", samples.spec())
     first = await checks.check(kept, fleet, accepted=False)
-    spec = filled("a_dagger", samples.spec())
+    spec = fill_defaults("a_dagger", samples.spec())
     for number in range(300):
         spec.sql = f"SELECT nothing_{number} FROM data_stream"
         await checks.check(spec, fleet, accepted=False)
@@ -108,7 +108,7 @@ async def test_a_query_that_is_still_asked_for_stays_remembered(samples: Any, fl
 async def test_a_stream_is_checked_under_the_name_that_it_has_in_the_query(
     samples: Any, fleet: Fleet
 ) -> None:
-    spec = filled("one_dagger", samples.spec())
+    spec = fill_defaults("one_dagger", samples.spec())
     spec.sql = spec.sql.replace("data_stream", "b")
     unknown = await Checks().check(spec, fleet, accepted=False)
     spec.streams[0].table = "b"

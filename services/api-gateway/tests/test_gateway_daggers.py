@@ -9,7 +9,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
 from tests.contracts.logs import TroubledLog
 
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.sinks import display_names
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
@@ -400,7 +400,7 @@ OBJECTED = "SELECT JsonQuery(city, '$.a[1:-1]') AS x, rowtime AS window_timestam
 async def accepted_earlier(ready: Any, spec: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     """A dagger that an older gateway let through, with a query that this one objects to."""
     spec.sql = OBJECTED
-    spec = filled("of_old", spec)
+    spec = fill_defaults("of_old", spec)
     request = events_pb2.DaggerRequested(name="of_old", spec=spec)
     await ready.log.append(Draft("old", "/old", "of_old", START, request))
     return spec
@@ -420,7 +420,7 @@ async def test_a_dagger_that_was_accepted_earlier_is_applied_as_it_is_and_nothin
 
 async def test_a_default_that_is_newer_than_a_dagger_does_not_change_it(ready: Any, samples: Any) -> None:
     asked = samples.spec()
-    old = filled("of_old", asked)
+    old = fill_defaults("of_old", asked)
     old.streams[0].ClearField("future_tolerance")
     request = events_pb2.DaggerRequested(name="of_old", spec=old)
     await ready.log.append(Draft("old", "/old", "of_old", START, request))

@@ -13,7 +13,7 @@ from tests.tenants import META, World, world
 from api_gateway.validate.reachability import ReachLimits
 from chassis.egress.addresses import EgressRules
 from chassis.errors import ApiError
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 
 pb = gateway_pb2
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
@@ -141,7 +141,7 @@ async def test_of_daggers_from_before_the_oldest_ones_team_owns_what_it_writes_t
     enforcing: World, samples: Any, refusal: Refused
 ) -> None:
     for name, team in (("older", "pricing"), ("younger", "delivery")):
-        old = filled(name, spec(samples, team, "fares"))
+        old = fill_defaults(name, spec(samples, team, "fares"))
         await enforcing.write(events_pb2.DaggerRequested(meta=META, name=name, spec=old), name)
     edited = spec(samples, "delivery", "fares")
     edited.trigger.FromSeconds(7)

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from api_gateway.validate import edit_plan
 from daggerspec import cutover
 from daggerspec.changes import changes
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog import Draft
 
 NAME = "completed_bookings"
@@ -98,7 +98,7 @@ async def test_a_plan_says_that_a_table_of_files_keeps_its_kind_of_folders(table
         spec_pb2.DaggerSpec(sinks=[{"parquet": {"location": "/f", "table": "same"}}]) for _ in "ab"
     )
     after.sinks[0].parquet.table, after.sinks[0].parquet.per = table, spec_pb2.ParquetSink.PER_DAY
-    had, wanted = (filled(NAME, spec) for spec in (before, after))
+    had, wanted = (fill_defaults(NAME, spec) for spec in (before, after))
 
     warned = [*edit_plan.other_folders(changes(had, wanted))]
     assert [warning.partition(":")[0] for warning in warned] == (["sinks[0].parquet.per"] if told else [])

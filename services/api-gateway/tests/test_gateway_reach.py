@@ -18,7 +18,7 @@ from chassis.egress.addresses import Address, EgressRules, parse
 from chassis.egress.proxies import Proxies
 from chassis.errors import ApiError
 from chassis.interceptors import Context
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog.testing import given
 from fleet import Fleet
 from fleet.fold import resolve
@@ -269,7 +269,7 @@ async def test_a_name_is_judged_by_its_addresses(
         fleet.apply(record)
     # Nobody is asked about a Kafka: the spec names none.
     reach = Reach(fleet, cast(KafkaId, None), bounds, enforce=True, resolver=resolver)
-    asked = filled("mine", own(samples, "https://influx.tenant.example"))
+    asked = fill_defaults("mine", own(samples, "https://influx.tenant.example"))
 
     held = [resolve.sink(fleet, "mine", asked, sink) for sink in asked.sinks]
     judged = await reach.check_spec("spec", "mine", asked, held, Principal("account:a"), cast(Context, None))

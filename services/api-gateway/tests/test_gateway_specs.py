@@ -9,7 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from api_gateway.validate import schemas, spec_check
 from api_gateway.validate.query_checks import Checks
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog.testing import given
 from fleet import Fleet
 
@@ -33,7 +33,7 @@ def fleet(samples: Any) -> Fleet:
 
 
 async def judge(name: str, spec: Spec, fleet: Fleet) -> spec_check.SpecValidation:
-    return await spec_check.validate("spec", name, filled(name, spec), fleet, Checks(), now=NOW)
+    return await spec_check.validate("spec", name, fill_defaults(name, spec), fleet, Checks(), now=NOW)
 
 
 PROTOBUF = spec_pb2.KafkaSink.FORMAT_PROTOBUF
@@ -79,9 +79,9 @@ async def test_a_mistake_of_a_stream_does_not_hide_those_of_the_query(samples: A
 
 
 def test_defaults_filled_in_twice_are_the_same(samples: Any) -> None:
-    once = filled("a_dagger", samples.spec())
+    once = fill_defaults("a_dagger", samples.spec())
 
-    assert filled("a_dagger", once) == once
+    assert fill_defaults("a_dagger", once) == once
 
 
 def test_what_is_asked_for_is_never_replaced_by_a_default() -> None:
@@ -108,19 +108,19 @@ def test_what_is_asked_for_is_never_replaced_by_a_default() -> None:
         driver_memory_mib=700,
     )
 
-    assert filled("a_dagger", asked) == asked
+    assert fill_defaults("a_dagger", asked) == asked
 
 
 def test_a_table_has_no_default_name_when_there_are_several(samples: Any) -> None:
     asked = Spec(streams=[spec_pb2.StreamInput(stream="a"), spec_pb2.StreamInput(stream="b")])
 
-    assert [stream.table for stream in filled("a_dagger", asked).streams] == ["", ""]
+    assert [stream.table for stream in fill_defaults("a_dagger", asked).streams] == ["", ""]
 
 
 def test_sinks_say_their_defaults() -> None:
     asked = Spec(cluster="local", sinks=[{"influx": {}}, {"kafka": {"topic": "t"}}, {"log": {}}])
 
-    sinks = filled("a_dagger", asked).sinks
+    sinks = fill_defaults("a_dagger", asked).sinks
 
     assert (
         sinks[0].influx.measurement,
@@ -189,7 +189,7 @@ async def test_a_stream_in_place_of_its_table_is_told_with_the_table(
         " its table for the stream bookings is data_stream."
     )
     assert violation.edit is not None
-    spec.sql = violation.edit.applied(spec.sql)
+    spec.sql = violation.edit.apply(spec.sql)
     assert (await judge("a_dagger", spec, fleet)).violations == []
 
 

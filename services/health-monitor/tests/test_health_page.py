@@ -12,7 +12,7 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 from pydantic import SecretStr
 
-from chassis.durations import format_measure, spoken
+from chassis.durations import format_measure, format_span
 from fleet import Dagger
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
 from fleet.health import advice
@@ -142,8 +142,8 @@ def test_each_number_of_a_message_is_the_alerts(condition: alerts_pb2.AlertCondi
     if fired.HasField("last_change"):
         assert alert.fired_at is not None
         before = alert.fired_at - fired.last_change.time.ToDatetime(tzinfo=UTC)
-        assert spoken(before) == "4 min 2 s"
-        numbers += [str(fired.last_change.revision), spoken(before)]
+        assert format_span(before) == "4 min 2 s"
+        numbers += [str(fired.last_change.revision), format_span(before)]
     text = plain(text_of(page))
     for number in sorted(numbers, key=len, reverse=True):
         assert number in text

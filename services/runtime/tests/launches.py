@@ -28,7 +28,7 @@ from tests.integration.bookings import COUNT_SQL, message_class
 
 import runtime
 from daggerspec import sinks
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.topics import HEARTBEATS
 from runtime.spark.home import ARCHIVE
 
@@ -132,7 +132,7 @@ def whole(job: spec_pb2.JobSpec) -> spec_pb2.JobSpec:
     for sink in job.sinks:
         sinks.fill(sink.sink, job.dagger, spec)
         spec.sinks.append(sink.sink)
-    spec.CopyFrom(filled(job.dagger, spec))
+    spec.CopyFrom(fill_defaults(job.dagger, spec))
     return job
 
 

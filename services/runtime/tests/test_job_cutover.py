@@ -293,7 +293,7 @@ def test_a_shadow_that_is_told_to_stop_leaves_nothing_that_counts(tmp_path: Path
             dagger.settled(last)
 
     assert (codes, rows, dagger.wrong()) == ([0, 0], {1}, [])
-    assert (held.closed <= held.written, held.taken, shadow.beats) == (True, False, [])
+    assert (held.closed <= held.written, held.has_taken_over, shadow.beats) == (True, False, [])
 
 
 @pytest.mark.long

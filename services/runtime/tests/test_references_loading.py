@@ -16,7 +16,7 @@ from services.runtime.tests.sessions import feed, moment, planned, spark_session
 
 from daggersql import Reference
 from runtime.errors import JobError
-from runtime.references.loading import References, Unreadable, fetch
+from runtime.references.loading import References, TableUnreadable, fetch
 
 Format = spec_pb2.ReferenceTable
 
@@ -57,11 +57,11 @@ def served() -> Iterator[str]:
 def test_a_url_is_read_and_no_redirect_is_followed(tmp_path: Path) -> None:
     with served() as url:
         good = fetch(f"{url}/good")
-        with pytest.raises(Unreadable) as moved:
+        with pytest.raises(TableUnreadable) as moved:
             fetch(f"{url}/moved?token=secret")
-    with pytest.raises(Unreadable):
+    with pytest.raises(TableUnreadable):
         fetch(f"{url}/good")
-    with pytest.raises(Unreadable):
+    with pytest.raises(TableUnreadable):
         fetch(str(tmp_path / "none.json"))
 
     assert good == b'{"k": "v"}'
@@ -71,7 +71,7 @@ def test_a_url_is_read_and_no_redirect_is_followed(tmp_path: Path) -> None:
 
 def test_a_server_that_drips_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.references.loading._DOWNLOAD_S", 0.5)
-    with served() as url, pytest.raises(Unreadable, match=r"/drips gave only \d+ bytes in 0 s"):
+    with served() as url, pytest.raises(TableUnreadable, match=r"/drips gave only \d+ bytes in 0 s"):
         fetch(f"{url}/drips")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 
 CANARY = "canary-77c1f2aa"
 META = events_pb2.RequestMeta(actor="test")
@@ -29,7 +29,7 @@ SQL = (
     "SELECT COUNT(1) AS n, TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp FROM data_stream"
     " GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND)"
 )
-SPEC = filled(
+SPEC = fill_defaults(
     "counts",
     spec_pb2.DaggerSpec(
         team="t",

@@ -126,7 +126,7 @@ def test_a_line_that_is_being_written_is_told_when_it_is_whole(tmp_path: Path) -
     log = tmp_path / "driver.log"
     log.write_text("whole\nhal")
     tail = Tail(log)
-    before, unfinished = tail.read(), tail.unfinished()
+    before, unfinished = tail.read(), tail.unfinished_line()
     with log.open("a") as more:
         more.write("f\n")
     after = tail.read()

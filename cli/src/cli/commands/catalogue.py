@@ -85,7 +85,7 @@ def register_cluster(
     errors.refuse(lambda: register(validate_only=True))
     answer = register()
     document = CLUSTERS.document(answer.cluster, answer)
-    session.out.done(document, f"cluster {name} is registered (version {answer.version})")
+    session.out.print_result(document, f"cluster {name} is registered (version {answer.version})")
 
 
 @command(clusters, "list", example="daggers cluster list")
@@ -165,7 +165,7 @@ def register_schema(
             gateway.catalog.RegisterSchema, gateway_pb2.RegisterSchemaRequest(schema=schema)
         )
     messages = list(answer.messages)
-    session.out.done(
+    session.out.print_result(
         {"messages": messages, "sequence": answer.sequence}, f"registered: {', '.join(messages)}"
     )
 

@@ -137,7 +137,7 @@ def stop(
         answer = gateway.call(gateway.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=name, mode=mode))
         written = AcceptedRequest(answer.dagger, answer.sequence)
         dagger = until_stopped(gateway, written, timeout, session.out.steps) if wait else answer.dagger
-    session.out.done(to_json(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
+    session.out.print_result(to_json(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
 
 
 @command(app, "restart", example="daggers restart completed_bookings --wait")
@@ -186,7 +186,7 @@ def delete(
     phase = {"phase": "DELETED"} if wait else {}
     document = to_json(answer.dagger) | phase
     done = "can be deleted" if dry_run else "is deleted" if wait else "is asked to go"
-    session.out.done(document, f"{name} {done}")
+    session.out.print_result(document, f"{name} {done}")
 
 
 def _finish(
@@ -194,4 +194,4 @@ def _finish(
 ) -> None:
     dagger = until_running(gateway, written, timeout, session.out.steps) if wait else written.dagger
     name = dagger.name
-    session.out.done(to_json(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")
+    session.out.print_result(to_json(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")

@@ -53,7 +53,7 @@ def role(
     with session.connect(FLAGS) as gateway:
         answer = gateway.call(gateway.access.GrantRole, request)
     where = f"team {team}" if team else "the platform"
-    session.out.done(TEAMS.document(answer.team, answer), f"{principal} is {role} of {where}")
+    session.out.print_result(TEAMS.document(answer.team, answer), f"{principal} is {role} of {where}")
 
 
 @command(grants, "revoke", example="daggers grant revoke user:ada@example.org --team pricing")
@@ -63,7 +63,9 @@ def revoke(session: Session, principal: Who, team: Team = "") -> None:
         request = gateway_pb2.RevokeRoleRequest(team=team, principal=principal)
         answer = gateway.call(gateway.access.RevokeRole, request)
     where = f"team {team}" if team else "the platform"
-    session.out.done(TEAMS.document(answer.team, answer), f"{principal} has no role in {where} any more")
+    session.out.print_result(
+        TEAMS.document(answer.team, answer), f"{principal} has no role in {where} any more"
+    )
 
 
 @command(grants, "stream", example="daggers grant stream bookings --team pricing --team riders")
@@ -86,7 +88,7 @@ def stream(
         request = gateway_pb2.SetStreamGrantRequest(grant=grant)
         answer = gateway.call(gateway.access.SetStreamGrant, request)
     who = _row(answer.grant)[1]
-    session.out.done(GRANTS.document(answer.grant, answer), f"stream {name} is read by: {who}")
+    session.out.print_result(GRANTS.document(answer.grant, answer), f"stream {name} is read by: {who}")
 
 
 @command(grants, "sensitive", example="daggers grant sensitive bookings --to user:ada@example.org")
@@ -108,7 +110,7 @@ def sensitive(
         request = gateway_pb2.SetStreamGrantRequest(grant=grant)
         answer = gateway.call(gateway.access.SetStreamGrant, request)
     who = ", ".join(("administrators", *answer.grant.read_sensitive))
-    session.out.done(
+    session.out.print_result(
         GRANTS.document(answer.grant, answer), f"sensitive fields of stream {name} are seen by: {who}"
     )
 

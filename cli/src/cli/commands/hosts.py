@@ -113,7 +113,7 @@ def cordon(session: Session, name: Name, message: Message = "") -> None:
     request = gateway_pb2.CordonHostRequest(name=name, message=message, request_id=uuid.uuid4().hex)
     with session.connect(FLAGS) as gateway:
         answer = gateway.call(gateway.fleet.CordonHost, request)
-    session.out.done(_build_document(answer), f"host {name} is cordoned: nothing new is placed there")
+    session.out.print_result(_build_document(answer), f"host {name} is cordoned: nothing new is placed there")
 
 
 @command(hosts, "uncordon", example="daggers host uncordon machine-2")
@@ -125,7 +125,7 @@ def uncordon(session: Session, name: Name, message: Message = "") -> None:
     request = gateway_pb2.UncordonHostRequest(name=name, message=message, request_id=uuid.uuid4().hex)
     with session.connect(FLAGS) as gateway:
         answer = gateway.call(gateway.fleet.UncordonHost, request)
-    session.out.done(_build_document(answer), f"host {name} takes launches again")
+    session.out.print_result(_build_document(answer), f"host {name} takes launches again")
 
 
 @command(hosts, "drain", example="daggers host drain machine-2 --wait")
@@ -141,8 +141,9 @@ def drain(
     """Move the daggers of a host to other hosts: one after another, critical ones last.
 
     For administrators. Nothing new is placed there. Each finishes its batch, and goes on elsewhere from its
-    checkpoint. Says by name what cannot move, and why. `daggers host show` says how long each was silent; `uncordon` stops it. With --wait
-    ends when nothing more can move: exits with 0 when the host is empty, else 1.
+    checkpoint. Says by name what cannot move, and why. `daggers host show` says how long each was silent;
+    `uncordon` stops it. With --wait ends when nothing more can move: exits with 0 when the host is empty,
+    else 1.
     """
     request = gateway_pb2.DrainHostRequest(name=name, message=message, validate_only=True)
     with session.connect(FLAGS) as gateway:
@@ -150,7 +151,9 @@ def drain(
         for sentence in describe_drain(name, answer.daggers):
             session.out.note(sentence)
         if dry_run:
-            session.out.done(_build_document(answer) | {"dry_run": True}, f"host {name} can be drained")
+            session.out.print_result(
+                _build_document(answer) | {"dry_run": True}, f"host {name} can be drained"
+            )
             return
         agreed(session, f"Drain host {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
@@ -162,7 +165,7 @@ def drain(
         names = ", ".join(dagger.name for dagger in latest.daggers)
         raise RefusedError(f"host {name} is not empty: {names}", reason="NOT_DRAINED")
     sentence = "is empty" if wait else f"is drained: `daggers host show {name}` tells how far it is"
-    session.out.done(_build_document(latest) | {"dry_run": False}, f"host {name} {sentence}")
+    session.out.print_result(_build_document(latest) | {"dry_run": False}, f"host {name} {sentence}")
 
 
 def _follow_drain(
@@ -252,7 +255,7 @@ def confirm_gone(
             request = gateway_pb2.ConfirmHostGoneRequest(name=name, message=message, epoch=answer.host.epoch)
             answer = gateway.call(gateway.fleet.ConfirmHostGone, request)
     document = _build_document(answer) | {"dry_run": dry_run}
-    session.out.done(document, f"host {name} {'can be' if dry_run else 'is'} confirmed to be gone")
+    session.out.print_result(document, f"host {name} {'can be' if dry_run else 'is'} confirmed to be gone")
 
 
 def describe_consequences(host: str, daggers: Sequence[gateway_pb2.HostedDagger]) -> Iterator[str]:

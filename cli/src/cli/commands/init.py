@@ -96,7 +96,7 @@ def init(
             f"{target} cannot be written: {error.strerror}; `--file -` is standard output"
         ) from error
     document = {"file": str(target), "name": name, "stream": stream}
-    session.out.done(document, f"wrote {target}: change it, then `daggers apply {target} --wait`")
+    session.out.print_result(document, f"wrote {target}: change it, then `daggers apply {target} --wait`")
 
 
 def draft(

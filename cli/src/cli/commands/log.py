@@ -76,7 +76,7 @@ def export(
         report = _wait(_export(_connection(session, kafka), topic, out))
     findings = _warn(session, report)
     document = {"file": str(file), "topic": topic, **_document(report), "findings": findings}
-    session.out.done(document, f"{report.records} records of {topic} are in {file}")
+    session.out.print_result(document, f"{report.records} records of {topic} are in {file}")
 
 
 @command(log, "verify", example="daggers log verify control.jsonl")
@@ -106,7 +106,7 @@ def verify(
             f"{subject} is not a whole log", reason="LOG_DAMAGED", findings=findings, detail=_document(report)
         )
     document = {"topic": topic, **_document(report), "findings": _warn(session, report)}
-    session.out.done(document, f"{subject} is whole: {report.records} records")
+    session.out.print_result(document, f"{subject} is whole: {report.records} records")
 
 
 @command(log, "restore", example="daggers log restore control.jsonl --dry-run")
@@ -154,7 +154,7 @@ def restore_(
     done = _wait(restoring)
     document = {"topic": target, "kept": done.existing, "written": done.written, "dry_run": dry_run}
     verb = "would be written" if dry_run else "were written"
-    session.out.done(
+    session.out.print_result(
         document, f"{done.written} records {verb} to {target}, {done.existing} stand there already"
     )
 
@@ -187,7 +187,7 @@ def clean(
     print_findings(session.out.messages, findings)
     document = {"file": str(file), "cleaned": str(cleaned), "removed": removed, "dry_run": dry_run}
     verb = "would be removed" if dry_run else "were removed"
-    session.out.done(document, f"{len(removed)} records {verb}")
+    session.out.print_result(document, f"{len(removed)} records {verb}")
 
 
 def _clean(file: Path, out: TextIO | None) -> list[dict[str, Any]]:

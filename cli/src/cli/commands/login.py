@@ -53,7 +53,7 @@ def login(
     if session.settings.token_file:
         session.out.warn("DAGGERS_TOKEN_FILE is set, and goes before this login")
     more = {"gateway": address, "issuer": new_login.issuer, "renews": bool(new_login.refresh_token)}
-    session.out.done(to_json(answer) | more, f"logged in at {address} as {sentence(answer)}")
+    session.out.print_result(to_json(answer) | more, f"logged in at {address} as {sentence(answer)}")
 
 
 @command(app, "logout", example="daggers logout")
@@ -70,9 +70,11 @@ def logout(session: Session) -> None:
         try:
             is_revoked = provider.revoked(old_login)
         except (RefusedError, UnreachableError, provider.ProviderError) as error:
-            session.out.warn(f"the provider could not be told: {error.message}")
+            session.out.warn(f"the provider was not reached: {error.message}")
     sentence_ = f"logged out of {address}" if forgotten else f"there was no login at {address}"
-    session.out.done({"gateway": address, "logged_out": forgotten, "provider_told": is_revoked}, sentence_)
+    session.out.print_result(
+        {"gateway": address, "logged_out": forgotten, "provider_told": is_revoked}, sentence_
+    )
 
 
 def _provider(session: Session, address: str, issuer: str, client_id: str) -> provider.Provider:

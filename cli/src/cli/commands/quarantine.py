@@ -156,7 +156,7 @@ def show(
             ("id", record.id),
             ("quarantined", f"{iso(record.time)}, expires {iso(status.expire_time)}"),
             ("record", views.place(record)),
-            ("why", f"{record.stage} {record.reason}: {record.detail}"),
+            ("why", f"{views.stage_text(record)}, {record.reason}: {record.detail}"),
             ("state", views.state_text(status) + (f" ({status.attempts})" if status.attempts else "")),
             ("replay", status.replay_id),
             ("outcome", f"{status.reason} {status.detail}".strip()),
@@ -234,7 +234,7 @@ def replay(
             document = to_json(requested)
             records = views.count_text(requested.records)
             sentence = f"replaying {records} of {name}: `daggers events {name}` tells how it ends"
-            session.out.done(document, sentence)
+            session.out.print_result(document, sentence)
             return
         ended = wait_for_replay(session, gateway, name, requested, timeout)
     tell_outcome(session, name, ended)
@@ -259,7 +259,7 @@ def allow(
         answer = gateway.call(gateway.quarantine.AllowRefusals, request)
     document = {"until": iso(answer.until), "sequence": answer.sequence}
     sentence = f"sinks of {name} may refuse as many rows as they like until {iso(answer.until)}"
-    session.out.done(
+    session.out.print_result(
         document, sentence if any(request.period.ListFields()) else f"max_refused of {name} holds again"
     )
 
@@ -301,4 +301,4 @@ def discard(
             answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
     document = {"records": answer.records, "sequence": answer.sequence, "dry_run": dry_run}
     sentence = f"{views.count_text(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
-    session.out.done(document, sentence if answer.records else NOTHING_CHOSEN)
+    session.out.print_result(document, sentence if answer.records else NOTHING_CHOSEN)

@@ -139,7 +139,7 @@ def tell_outcome(session: Session, name: str, answer: gateway_pb2.GetReplayRespo
     counts = ", ".join(
         f"{number} {outcome.lower().replace('_', '-')}" for outcome, number in sorted(answer.outcomes.items())
     )
-    session.out.done(
+    session.out.print_result(
         to_json(answer), f"{views.count_text(answer.records)} of {name}: {counts or 'no outcome'}"
     )
     if replayed < answer.records or answer.HasField("error"):

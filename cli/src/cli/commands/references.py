@@ -61,7 +61,7 @@ def register(
             gateway.catalog.RegisterReference, gateway_pb2.RegisterReferenceRequest(reference=table)
         )
     document = REFERENCES.document(answer.reference, answer)
-    session.out.done(document, f"reference table {name} is registered (version {answer.version})")
+    session.out.print_result(document, f"reference table {name} is registered (version {answer.version})")
 
 
 @command(references, "list", example="daggers reference list")

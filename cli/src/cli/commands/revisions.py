@@ -115,7 +115,7 @@ def rollback(
                 gateway, AcceptedRequest(dagger, done.sequence), timeout, session.out.steps
             )
     verb = action(done.action)
-    session.out.done(to_json(dagger) | {"action": verb}, f"{name} {verb}")
+    session.out.print_result(to_json(dagger) | {"action": verb}, f"{name} {verb}")
 
 
 def in_force(gateway: Gateway, name: str, version: int | None) -> gateway_pb2.Revision:

@@ -71,7 +71,7 @@ def apply_secret(session: Session, file: File = None, flag: FileFlag = None) -> 
         request = gateway_pb2.RegisterSecretRequest(secret=secret)
         answer = gateway.call(gateway.sinks.RegisterSecret, request)
     document = SECRETS.document(answer.secret, answer)
-    session.out.done(document, f"secret {secret.name} is registered (version {answer.version})")
+    session.out.print_result(document, f"secret {secret.name} is registered (version {answer.version})")
 
 
 @command(secrets, "list", example="daggers secret list")
@@ -116,7 +116,7 @@ def apply_sink(session: Session, file: File = None, flag: FileFlag = None) -> No
         request = gateway_pb2.RegisterSinkRequest(sink=sink)
         answer = gateway.call(gateway.sinks.RegisterSink, request)
     document = SINKS.document(answer.sink, answer)
-    session.out.done(document, f"sink {sink.name} is registered (version {answer.version})")
+    session.out.print_result(document, f"sink {sink.name} is registered (version {answer.version})")
 
 
 @command(sinks, "list", example="daggers sink list")
@@ -152,7 +152,9 @@ def pause(session: Session, name: Dagger, sink: OwnSink) -> None:
     with session.connect({"name": "NAME", "sink": "SINK"}) as gateway:
         request = gateway_pb2.PauseSinkRequest(name=name, sink=sink)
         answer = gateway.call(gateway.daggers.PauseSink, request)
-    session.out.done({"sequence": answer.sequence}, f"rows of {name} for {sink} wait until it is resumed")
+    session.out.print_result(
+        {"sequence": answer.sequence}, f"rows of {name} for {sink} wait until it is resumed"
+    )
 
 
 @command(sinks, "resume", example="daggers sink resume completed_bookings crm")
@@ -161,7 +163,7 @@ def resume(session: Session, name: Dagger, sink: OwnSink) -> None:
     with session.connect({"name": "NAME", "sink": "SINK"}) as gateway:
         request = gateway_pb2.ResumeSinkRequest(name=name, sink=sink)
         answer = gateway.call(gateway.daggers.ResumeSink, request)
-    session.out.done({"sequence": answer.sequence}, f"rows of {name} for {sink} are written again")
+    session.out.print_result({"sequence": answer.sequence}, f"rows of {name} for {sink} are written again")
 
 
 @command(sinks, "test", example="daggers sink test crm")

@@ -83,7 +83,7 @@ def register_stream(
     if outdated:
         restarts = ", ".join(f"`daggers restart {dagger}`" for dagger in outdated)
         sentence += f"\nrunning daggers read it as it was until their next start: {restarts}"
-    session.out.done(document, sentence)
+    session.out.print_result(document, sentence)
 
 
 @command(streams, "offer", example="daggers stream offer bookings_by_city --dry-run")
@@ -120,7 +120,9 @@ def offer_stream(
                 session.out.warn(finding.message)
     lead = ["what is offered:"] if dry_run else []
     text = offer.text.splitlines() if dry_run else []
-    session.out.done(stream_offers.document(offer, steps, dry_run=dry_run), "\n".join([*lead, *steps, *text]))
+    session.out.print_result(
+        stream_offers.document(offer, steps, dry_run=dry_run), "\n".join([*lead, *steps, *text])
+    )
 
 
 @command(streams, "list", example="daggers stream list --message examples.v1.Booking")
@@ -247,7 +249,7 @@ def discover_topics(
     sampled = [topic for topic in answer.topics if topic.sampled]
     if sampled and not any(topic.fits for topic in sampled):
         session.out.warn("no registered message fits: `daggers schema register FILE` registers yours")
-    columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "KEPT", "STREAMS", "MESSAGE", "FIT")
+    columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "RETENTION", "STREAMS", "MESSAGE", "FIT")
     session.out.show(
         to_json(answer), lambda out: out.table(columns, _topic_rows(answer), empty="no topics there")
     )

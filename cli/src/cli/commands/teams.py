@@ -68,7 +68,7 @@ def apply(session: Session, file: File = None, flag: FileFlag = None) -> None:
         request = gateway_pb2.RegisterTeamRequest(team=team)
         answer = gateway.call(gateway.access.RegisterTeam, request)
     document = TEAMS.document(answer.team, answer)
-    session.out.done(document, f"team {team.name} is registered (version {answer.version})")
+    session.out.print_result(document, f"team {team.name} is registered (version {answer.version})")
 
 
 @command(teams, "list", example="daggers team list")
@@ -179,7 +179,7 @@ def give(
             gateway.access.GiveDestination, gateway_pb2.GiveDestinationRequest(destination=owned)
         )
     document = DESTINATIONS.document(answer.destination, answer)
-    session.out.done(document, f"{destination} is team {team}'s (version {answer.version})")
+    session.out.print_result(document, f"{destination} is team {team}'s (version {answer.version})")
 
 
 @command(teams, "release", example="daggers team release influx://influx:8086/rows/fares --yes")

@@ -52,4 +52,4 @@ def delete(
     with session.connect({"name": "NAME", "message": "MESSAGE"}) as gateway:
         answer = gateway.call(getattr(getattr(gateway, service), method), request)
     document = {"name": name, "sequence": answer.sequence, "dry_run": dry_run}
-    session.out.done(document, f"{kind} {name} {'can be' if dry_run else 'is'} {done}")
+    session.out.print_result(document, f"{kind} {name} {'can be' if dry_run else 'is'} {done}")

@@ -14,7 +14,7 @@ from cli.framework.extension import Extension
 from cli.framework.parsing import Command
 from cli.login.store import Logins
 from cli.output.printer import Format, Printer
-from cli.settings import Settings
+from cli.settings import CommandSettings
 
 if TYPE_CHECKING:
     from cli.framework.gateway import Gateway
@@ -49,7 +49,7 @@ Output = Annotated[
 class Common:
     """The shared options as given, before the command's name or after it."""
 
-    settings: Settings
+    settings: CommandSettings
     extension: Callable[[], Extension]
     state_dir: Path | None = None
     gateway: str | None = None
@@ -65,7 +65,7 @@ class Session:
     gateway: value of --gateway.
     """
 
-    settings: Settings
+    settings: CommandSettings
     extension: Callable[[], Extension]
     state_dir: Path | None
     gateway: str | None

@@ -177,7 +177,7 @@ class Printer:
         warning = Text.assemble(("warning: ", "yellow"), self._rewrite_hints(sentence))
         self.messages.print(warning, highlight=False, soft_wrap=True)
 
-    def done(self, document: Any, sentence: str) -> None:
+    def print_result(self, document: Any, sentence: str) -> None:
         """Print one sentence, or the document."""
         self.show(document, lambda _: self.line(sentence))
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from daggers.v1 import dagger_pb2, telemetry_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from chassis.durations import rough, spoken
+from chassis.durations import format_span, rough
 from cli.output import error_text
 from daggerclient.times import iso
 from daggerspec.limits import RECENT_S
@@ -18,7 +18,7 @@ WIDE = (
     *COLUMNS, "COMMIT", "RESTARTS", "WATERMARK", "LATE", "QUARANTINED", "STATE", "MEMORY", "TEAM", "VERSION",
     "DESIRED", "HOST",
 )  # fmt: skip
-_RECENTLY = f"in {spoken(timedelta(seconds=RECENT_S))}"
+_RECENTLY = f"in {format_span(timedelta(seconds=RECENT_S))}"
 
 
 def row(dagger: dagger_pb2.Dagger, now: datetime, *, wide: bool) -> Sequence[str]:
@@ -59,7 +59,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
     vitals = dagger.vitals
     phase = _phase(dagger)
     if dagger.HasField("phase_time"):
-        phase += f", for {spoken(_since(dagger.phase_time, now))}"
+        phase += f", for {format_span(_since(dagger.phase_time, now))}"
     lines = [("phase", phase), ("restarts", str(dagger.restarts))]
     if dagger.driver.pid:
         lines.append(("started", "by the warm spare" if dagger.driver.spare else "cold"))

@@ -17,7 +17,7 @@ from devstack import remembered
 from devstack.commands.local import start, stop
 from devstack.demo.forecast import announce_duration, further_steps
 from devstack.processes import ignoring_signals
-from devstack.settings import Settings
+from devstack.settings import StackSettings
 
 if TYPE_CHECKING:
     from devstack.demo.run import Verdict
@@ -50,7 +50,7 @@ def demo(
     from devstack.demo.sinks import further
     from devstack.tools.install import install_postgres
 
-    settings = read(Settings)
+    settings = read(StackSettings)
     keep = keep or settings.demo_keep
     if sinks and keep:
         raise MisusedError("--sinks and --keep are not for each other: PostgreSQL ends with the demo")
@@ -103,4 +103,4 @@ def _answer(session: Session, verdict: "Verdict") -> None:
         "late": verdict.late,
         "quarantined": verdict.quarantined,
     }
-    session.out.done(document, f"{aside}\n{verdict.sentence()}")
+    session.out.print_result(document, f"{aside}\n{verdict.sentence()}")

@@ -27,7 +27,7 @@ from devstack.dump import line
 from devstack.places import refuse_unusable
 from devstack.processes import StackProcess, ignoring_signals
 from devstack.remembered import INSTALLATION
-from devstack.settings import Settings
+from devstack.settings import StackSettings
 from devstack.state import Influx, Stack
 from devstack.status import status as status_of
 from devstack.tokens import Access
@@ -63,7 +63,7 @@ def setup(session: Session) -> None:
         "spark_home": str(tools.spark_home),
         "influxd": str(tools.influxd),
     }
-    session.out.done(document, f"tools are ready ({time.monotonic() - started:.1f} s)")
+    session.out.print_result(document, f"tools are ready ({time.monotonic() - started:.1f} s)")
 
 
 @command(local, "up", example="daggers local up --detach")
@@ -210,7 +210,7 @@ def down(session: Session, yes: Yes = False) -> None:
     _may_stop(session, folder, yes=yes)
     stopped = stop(session, folder)
     sentence = f"the stack in {folder} is {'stopped' if stopped else 'not running'}"
-    session.out.done({"state_dir": str(folder), "stopped": stopped}, sentence)
+    session.out.print_result({"state_dir": str(folder), "stopped": stopped}, sentence)
 
 
 def _may_stop(session: Session, folder: Path, *, yes: bool) -> None:
@@ -242,7 +242,7 @@ def read_stack(session: Session) -> Stack:
 
 
 def _tools(session: Session, *, with_influxd: bool = True) -> Tools:
-    settings = read(Settings)
+    settings = read(StackSettings)
     return install(settings.tools_dir, settings.java_home, session.out.steps, with_influxd=with_influxd)
 
 

@@ -1,10 +1,10 @@
-"""Who is connected to a service: for how long without asking anything, and how often from one address.
+"""Limits on the connections to a service: idle time before and between calls, number in all and by address.
 
-A server takes whoever connects, and keeps who then says nothing: gRPC has no bound for one address, and those
-of asyncio wait for a request as long as it takes. So once a second the sockets of this process are looked at,
-and those that are too much are shut down. Their owner sees a connection that ended.
+Servers of gRPC and asyncio accept every connection, and wait for requests without a limit. So once a second
+the sockets of this process are examined, and those beyond a limit are shut down; the client sees a connection
+that ended.
 
-Sockets are found in /proc: where there is none, nothing is looked at.
+Sockets are found in /proc; on systems without it no connection is closed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from urllib.parse import unquote
 from chassis.pacing import Pace
 
 Peer: TypeAlias = tuple[str, int]
-"""Address and port of who is connected."""
+"""Address and port of a client."""
 
 MAX_CONNECTIONS: Final = 2_000
-"""Of a server, whoever they are from."""
+"""Of a server, from all addresses."""
 PER_ADDRESS: Final = 250
 """Of one address, unless a setting says otherwise."""
 FIRST_CALL_S: Final = 10.0
@@ -39,11 +39,11 @@ _FILES: Final = Path("/proc/self/fd")
 _OPEN_FILES: Final = 4_096
 """A service has other files than its connections."""
 _IPV6_NETWORK: Final = 64
-"""Bits that who has one address of IPv6 cannot choose."""
+"""Bits of the prefix that a host is given in IPv6; it chooses the rest of its addresses by itself."""
 
 
 class Connections:
-    """What is known of the connections of one port. Pure: times are arguments, in seconds that go on."""
+    """Connections of one port, by trust and last call. Pure: times are arguments, in monotonic seconds."""
 
     def __init__(
         self,
@@ -53,53 +53,53 @@ class Connections:
         first_call_s: float = FIRST_CALL_S,
         idle_s: float = math.inf,
     ) -> None:
-        """`most`: of all addresses; `idle_s`: how long there may be no call once there was one."""
+        """Set limits: `most` connections of all addresses; `idle_s` without a call after the first one."""
         self._per_address, self._most = per_address, most
         self._first_call_s, self._idle_s = first_call_s, idle_s
         self._since: dict[Peer, float] = {}
         """When each was first found, or its last call ended."""
         self._trust: dict[Peer, int] = {}
-        """Of those that called: 1, or 2 once it is known who calls."""
+        """Of peers that called: 1, or 2 once a call was authenticated."""
         self._going: defaultdict[Peer, int] = defaultdict(int)
-        """Calls that go on."""
+        """Number of running calls."""
         self._pace = Pace()
 
     def begin(self, peer: Peer) -> None:
-        """A call came."""
+        """Count a call that begins."""
         self._trust.setdefault(peer, 1)
         self._going[peer] += 1
 
     def trust(self, peer: Peer) -> None:
-        """It is known who calls."""
+        """Mark a peer as authenticated."""
         self._trust[peer] = 2
 
     def delay_s(self, peer: Peer, now: float) -> float:
-        """Count a call of a peer whom nobody knows; return how many seconds its answer waits."""
+        """Count a call without a valid token; return for how many seconds its answer waits."""
         return self._pace.delay_s(network(peer[0]), now)
 
     def end(self, peer: Peer, now: float) -> None:
-        """A call is over."""
+        """Count a call that ended."""
         self._going[peer] -= 1
         self._since[peer] = now
 
     def surplus(self, present: Collection[Peer], now: float) -> list[Peer]:
-        """Those among the present that are to be closed; who is not present is forgotten."""
+        """Return the peers among `present` to close, and forget all that are not present."""
         gone = [peer for peer in {*self._since, *self._trust, *self._going} if peer not in present]
         for peer in gone:
-            for known in (self._since, self._trust, self._going):
-                known.pop(peer, None)
+            for by_peer in (self._since, self._trust, self._going):
+                by_peer.pop(peer, None)
         for peer in present:
             self._since.setdefault(peer, now)
         closed = [peer for peer in present if now - self._since[peer] > self._patience_s(peer)]
-        # Who is known comes first, then who called, then who was there earlier.
+        # Authenticated peers come first, then those that called, then those that connected earlier.
         stay = set(present).difference(closed)
         ranked = sorted(stay, key=lambda peer: (-self._trust.get(peer, 0), self._since[peer], peer))
         of_address: defaultdict[str, int] = defaultdict(int)
-        held = 0
+        total = 0
         for peer in ranked:
             address = network(peer[0])
-            if held < self._most and of_address[address] < self._per_address:
-                held += 1
+            if total < self._most and of_address[address] < self._per_address:
+                total += 1
                 of_address[address] += 1
             else:
                 closed.append(peer)
@@ -112,19 +112,19 @@ class Connections:
 
 
 def network(address: str) -> str:
-    """What one machine has of an address, whatever else it may choose."""
-    parsed = _parsed(address)
+    """Return the part of an address that its host cannot choose: of IPv4 all, of IPv6 the /64 prefix."""
+    parsed = _parse_address(address)
     if not isinstance(parsed, IPv6Address):
         return str(parsed)
     return str(ip_network((parsed, _IPV6_NETWORK), strict=False))
 
 
-def written(address: str, port: int) -> Peer:
-    """A peer, whose address is written in one way: a socket of both kinds has IPv4 as a part of IPv6."""
-    return str(_parsed(address)), port
+def canonical_peer(address: str, port: int) -> Peer:
+    """Return a peer with a canonical address: a dual-stack socket has IPv4 addresses mapped into IPv6."""
+    return str(_parse_address(address)), port
 
 
-def _parsed(address: str) -> IPv4Address | IPv6Address | str:
+def _parse_address(address: str) -> IPv4Address | IPv6Address | str:
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -133,20 +133,20 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | str:
     return mapped or parsed
 
 
-def peer_of(told: str) -> Peer | None:
-    """The peer as gRPC tells it: ipv4:ADDRESS:PORT or ipv6:[ADDRESS]:PORT; None for another one."""
-    kind, _, rest = unquote(told).partition(":")
+def peer_of(text: str) -> Peer | None:
+    """Parse a peer in gRPC's format, ipv4:ADDRESS:PORT or ipv6:[ADDRESS]:PORT; return None for any other."""
+    kind, _, rest = unquote(text).partition(":")
     address, _, port = rest.rpartition(":")
     if kind not in ("ipv4", "ipv6") or not port.isdecimal():
         return None
-    return written(address.strip("[]"), int(port))
+    return canonical_peer(address.strip("[]"), int(port))
 
 
 @asynccontextmanager
 async def guarding(
     connections: Connections, port: int, clock: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[None]:
-    """While the block runs, close what is too much of the connections to this port."""
+    """Close connections to this port beyond the limits while the block runs."""
     _allow_files()
     going = asyncio.create_task(_guard(connections, Sockets(port), clock))
     try:
@@ -169,11 +169,11 @@ class Sockets:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._known: dict[str, Peer | None] = {}
-        """By the kernel's name of a socket, so that each is asked once."""
+        self._peers: dict[str, Peer | None] = {}
+        """By the kernel's name of a socket, so that each is examined once."""
 
     def look(self) -> dict[Peer, int]:
-        """Who is connected now, and by which descriptor."""
+        """Return the peers that are connected now, with the descriptor of each."""
         descriptors: dict[Peer, int] = {}
         names: dict[str, Peer | None] = {}
         # By names and not by paths, which take ten times as long for thousands of connections.
@@ -181,14 +181,14 @@ class Sockets:
             with suppress(OSError):  # closed since
                 name = os.readlink(f"{_FILES}/{number}")  # noqa: PTH115
                 if name.startswith("socket:"):
-                    names[name] = self._known[name] if name in self._known else self._peer(int(number))
+                    names[name] = self._peers[name] if name in self._peers else self._peer(int(number))
                     if (peer := names[name]) is not None:
                         descriptors[peer] = int(number)
-        self._known = names
+        self._peers = names
         return descriptors
 
     def close(self, number: int, peer: Peer) -> None:
-        """Shut a connection down; whose it is closes it then."""
+        """Shut a connection down; the server then closes it."""
         # By a descriptor of our own: the number may be another socket's by now, and be so again.
         with suppress(OSError), socket.socket(fileno=os.dup(number)) as connection:
             if _ends(connection) == (self._port, peer):
@@ -202,7 +202,7 @@ class Sockets:
 
 
 def _ends(connection: socket.socket) -> tuple[int, Peer | None]:
-    """The port of ours, and who is connected to it. Raises: OSError."""
+    """Return the local port of a connection, and its peer. Raises: OSError."""
     if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
         return 0, None
     port = connection.getsockname()[1]
@@ -210,7 +210,7 @@ def _ends(connection: socket.socket) -> tuple[int, Peer | None]:
         address, other, *_ = connection.getpeername()
     except OSError:  # one that listens
         return port, None
-    return port, written(address, other)
+    return port, canonical_peer(address, other)
 
 
 def _allow_files() -> None:

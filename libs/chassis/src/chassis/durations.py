@@ -8,7 +8,7 @@ from typing import Final
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def spoken(span: timedelta) -> str:
+def format_span(span: timedelta) -> str:
     """Format a duration by its two greatest units, such as `2 min 43 s`; below a second `0 s`."""
     return _format(span, units=2)
 
@@ -32,5 +32,5 @@ def _format(span: timedelta, *, units: int) -> str:
 def format_measure(value: float, unit: str) -> str:
     """Format a measure of an alert, or its limit: seconds ("s"), a "share" of 1, or a "count"."""
     if unit == "s":
-        return spoken(timedelta(seconds=value))
+        return format_span(timedelta(seconds=value))
     return f"{value:.1%}" if unit == "share" else f"{value:,.0f}"

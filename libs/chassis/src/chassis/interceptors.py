@@ -1,4 +1,4 @@
-"""What every call passes before its handler. Outermost first:
+"""Interceptor that every call passes before its handler. Its parts, outermost first:
 
     identity         takes or makes the call's id; answers it as x-request-id
     canonical line   one log line for each call
@@ -7,14 +7,14 @@
     deadline         a unary call without a deadline is refused
     authentication   a bearer token, when there are tokens; who it belongs to is `actor()`; refusals are
                      paced by `chassis.pacing`
-    limits           how much one caller may ask, where a service says so
+    limits           rate limits of one caller, where a service has any
 
-Only then the request is received, so that who shows no token fills no memory: to gRPC each request is a
-stream, of one message. It has a time to come in, and a size (`chassis.messages`). It is decoded here and not
-by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT. A service that lets not everybody do
-everything has a guard behind that: it is asked before the handler, and of each answer.
-Of gRPC's own services health passes untouched: who serves it bounds what it takes. Reflection asks for a
-token where others do.
+Only then the request is received, so that a caller without a token fills no memory: to gRPC each request is
+a stream, of one message. Its time and its size (`chassis.messages`) are limited. It is decoded here and not
+by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT. A service with permissions has a guard
+behind that: it decides before the handler runs, and filters each answer.
+Of gRPC's own services health passes untouched: its server limits what it accepts. Reflection requires a
+token where other services do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from chassis.tokenfile import Tokens, name_of
 ANONYMOUS: Final = "anonymous"
 REQUEST_ID: Final = "x-request-id"
 RECEIVE_S: Final = 30.0
-"""How long a request may take to come, once its call is let in."""
+"""Seconds in which a request must arrive, once its call is admitted."""
 _PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _actor: ContextVar[str] = ContextVar("actor", default=ANONYMOUS)
 
@@ -62,54 +62,54 @@ class Call:
     method: str
     """For example /daggers.v1.DaggerService/GetDagger."""
     unary: bool
-    """Whether it has one answer rather than a stream."""
+    """True if it has one answer rather than a stream."""
     metadata: Mapping[str, str]
     context: Context
 
 
 Concern = Callable[[Call], AbstractContextManager[None]]
-"""What stands around a call."""
+"""Context manager around a call."""
 Check = Callable[[Call], Awaitable[None]]
-"""What is asked before a call goes on. Raises: ApiError when it does not."""
+"""Checks a call before it goes on. Raises: ApiError to refuse it."""
 
 
 class Guard(Protocol):
     """Decides about each call. Quick, for it runs on the loop."""
 
     async def admit(self, call: Call, request: Any) -> None:
-        """Before the handler is asked. Raises: ApiError when it is not to be."""
+        """Check a request before its handler runs. Raises: ApiError to refuse it."""
 
-    def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
-        """What the caller sees of an answer, or of a step of one; None: nothing of this step.
+    def filter_answer(self, call: Call, request: Any, answer: Any) -> Any | None:
+        """Return the part of an answer, or of a message of a stream, that the caller may see; None: nothing.
 
-        Raises: ApiError when what was admitted is allowed no more.
+        Raises: ApiError when an admitted call is no longer allowed.
         """
 
-    def refused(self, call: Call, request: Any | None, error: ApiError) -> None:
-        """Behind a call that ends with an error, whoever raised it; `request` is None where none was read."""
+    def record_error(self, call: Call, request: Any | None, error: ApiError) -> None:
+        """Record a call that ends with an error; `request` is None if none was received."""
 
 
 class Everything:
-    """The guard of a service whose callers may do everything."""
+    """Guard of a service that permits everything to all callers."""
 
     async def admit(self, call: Call, request: Any) -> None:
-        """Whatever it is."""
+        """Accept every request."""
 
-    def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
-        """All of it."""
+    def filter_answer(self, call: Call, request: Any, answer: Any) -> Any | None:
+        """Return the whole answer."""
         return answer
 
-    def refused(self, call: Call, request: Any | None, error: ApiError) -> None:
-        """Nobody is told."""
+    def record_error(self, call: Call, request: Any | None, error: ApiError) -> None:
+        """Record nothing."""
 
 
 def actor() -> str:
-    """Who makes the call that is going on, as authenticated."""
+    """Return the authenticated caller of the current call."""
     return _actor.get()
 
 
-def acts(name: str) -> None:
-    """From here on, `actor()` is this one, in this call."""
+def set_actor(name: str) -> None:
+    """Set the caller that `actor()` returns in the rest of the current call."""
     note(actor=name)
     _actor.set(name)
 
@@ -122,10 +122,10 @@ def interceptor(
     limited: Concern | None = None,
     connections: Connections | None = None,
 ) -> Interceptor:
-    """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
+    """Build the interceptor for the services of a .proto, and of those that it imports publicly.
 
-    `authenticated` says who calls (`acts`); None: everybody is anonymous. `counted` stands around
-    errors, `limited` behind `authenticated`. `connections` hears of each call.
+    `authenticated` finds out the caller (`set_actor`); None: all are anonymous. `counted` surrounds error
+    handling, `limited` comes behind `authenticated`. `connections` is informed of each call.
 
     Raises: TypeError for a method that takes a stream of requests: the concerns are about one.
     """
@@ -144,14 +144,14 @@ def interceptor(
 
 
 def methods(api: FileDescriptor) -> Iterator[MethodDescriptor]:
-    """Every method of the services of a .proto, and of those that it imports publicly."""
+    """Yield the methods of the services of a .proto, and of those that it imports publicly."""
     for file in (api, *api.public_dependencies):
         for service in file.services_by_name.values():
             yield from service.methods
 
 
 def path(method: MethodDescriptor) -> str:
-    """As gRPC names a method: /daggers.v1.DaggerService/GetDagger."""
+    """Return gRPC's name of a method, such as /daggers.v1.DaggerService/GetDagger."""
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
@@ -170,13 +170,13 @@ class Interceptor(grpc.aio.ServerInterceptor):
         self._guard, self._sizes, self._connections = guard, sizes, connections
         self._authenticated, self._counted, self._limited = authenticated, counted, limited
         self._handlers: dict[str, tuple[Handler, Handler]] = {}
-        """Of each method its own handler, and the one with all concerns around it."""
+        """By method: the original handler, and the wrapped one."""
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def idle(self) -> None:
-        """Wait until no call of ours is going on: what a drain waits for. Health watches never end."""
+        """Wait until no call of our services is running. Health watches never end, and do not count."""
         await self._idle.wait()
 
     async def intercept_service(
@@ -184,66 +184,66 @@ class Interceptor(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """Called by gRPC for each call. Raises: TypeError for a method that takes a stream."""
+        """Return the wrapped handler of a call. Raises: TypeError for a method that takes a stream."""
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         if handler is None or method.startswith("/grpc.health."):
             return handler
-        known = self._handlers.get(method)
-        if known is not None and known[0] is handler:
-            return known[1]
-        around = self._reflecting if method.startswith("/grpc.") else self._around
-        made = around(handler, method)
-        self._handlers[method] = handler, made
-        return made
+        cached = self._handlers.get(method)
+        if cached is not None and cached[0] is handler:
+            return cached[1]
+        wrap = self._wrap_reflection if method.startswith("/grpc.") else self._wrap_handler
+        wrapped = wrap(handler, method)
+        self._handlers[method] = handler, wrapped
+        return wrapped
 
-    def _around(self, handler: Handler, method: str) -> Handler:
+    def _wrap_handler(self, handler: Handler, method: str) -> Handler:
         if handler.request_streaming:
             raise TypeError(f"{method} is of a .proto that the interceptor was not made for")
         decode = cast("Callable[[bytes], Any]", handler.request_deserializer)
         answers, streams = cast(Any, handler).unary_unary, cast(Any, handler).unary_stream
 
         async def unary(_: AsyncIterator[bytes], context: Context) -> Any:
-            call, asked = _identified(_call(method, context, unary=True)), None
-            with self._going(), canonical_line(call), self._counted(call):
+            call, request = _assign_id(_call(method, context, unary=True)), None
+            with self._count_running(), canonical_line(call), self._counted(call):
                 try:
-                    await self._enters(call)
+                    await self._check_call(call)
                     with self._limited(call):
-                        asked = await self._received(call, decode)
-                        await self._guard.admit(call, asked)
-                        answer = await answers(asked, context)
-                        return self._guard.shown(call, asked, answer)
+                        request = await self._receive_request(call, decode)
+                        await self._guard.admit(call, request)
+                        answer = await answers(request, context)
+                        return self._guard.filter_answer(call, request, answer)
                 except Exception as error:  # noqa: BLE001 - the one place where nothing may pass to the caller
-                    await self._fail(call, asked, error)
+                    await self._fail(call, request, error)
 
         async def stream(_: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
-            call, asked = _identified(_call(method, context, unary=False)), None
-            with self._going(), canonical_line(call), self._counted(call):
+            call, request = _assign_id(_call(method, context, unary=False)), None
+            with self._count_running(), canonical_line(call), self._counted(call):
                 try:
-                    await self._enters(call)
+                    await self._check_call(call)
                     with self._limited(call):
-                        asked = await self._received(call, decode)
-                        await self._guard.admit(call, asked)
-                        async with aclosing(streams(asked, context)) as steps:
+                        request = await self._receive_request(call, decode)
+                        await self._guard.admit(call, request)
+                        async with aclosing(streams(request, context)) as steps:
                             async for step in steps:
-                                shown = self._guard.shown(call, asked, step)
-                                if shown is not None:
-                                    yield shown
+                                visible = self._guard.filter_answer(call, request, step)
+                                if visible is not None:
+                                    yield visible
                 except Exception as error:  # noqa: BLE001 - as above
-                    await self._fail(call, asked, error)
+                    await self._fail(call, request, error)
 
         serialize = handler.response_serializer
         if handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(cast(Any, stream), response_serializer=serialize)
         return grpc.stream_unary_rpc_method_handler(cast(Any, unary), response_serializer=serialize)
 
-    def _reflecting(self, handler: Handler, method: str) -> Handler:
-        """The same, for who may ask. It holds up no drain."""
+    def _wrap_reflection(self, handler: Handler, method: str) -> Handler:
+        """Wrap a handler of gRPC's reflection: authentication and errors only, and no drain waits for it."""
 
         async def stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
             call = _call(method, context, unary=False)
             try:
-                await self._known(call)
+                await self._authenticate(call)
                 async for answer in cast(Any, handler).stream_stream(requests, context):
                     yield answer
             except Exception as error:  # noqa: BLE001 - as above
@@ -256,8 +256,8 @@ class Interceptor(grpc.aio.ServerInterceptor):
         )
 
     @contextmanager
-    def _going(self) -> Iterator[None]:
-        """A call that a drain waits for."""
+    def _count_running(self) -> Iterator[None]:
+        """Count a running call, for which a drain waits."""
         self._calls += 1
         self._idle.clear()
         try:
@@ -267,20 +267,20 @@ class Interceptor(grpc.aio.ServerInterceptor):
             if self._calls == 0:
                 self._idle.set()
 
-    async def _enters(self, call: Call) -> None:
-        """Raises: ApiError for a call that is not received."""
+    async def _check_call(self, call: Call) -> None:
+        """Check deadline and authentication. Raises: ApiError."""
         if call.unary and call.context.time_remaining() is None:
-            # Nothing waits for ever for an answer nobody reads.
+            # No handler is to run for ever for a caller that is gone.
             raise ApiError(
                 grpc.StatusCode.INVALID_ARGUMENT,
                 "DEADLINE_REQUIRED",
                 "the call has no deadline: set one (a few seconds for reads, 30 for writes)",
                 {"method": call.method},
             )
-        await self._known(call)
+        await self._authenticate(call)
 
-    async def _known(self, call: Call) -> None:
-        """Raises: ApiError when it is not known who calls."""
+    async def _authenticate(self, call: Call) -> None:
+        """Authenticate the caller, and pace refusals. Raises: ApiError when the call has no valid token."""
         peer = peer_of(call.context.peer())
         if peer is None:
             await self._authenticated(call)
@@ -293,10 +293,10 @@ class Interceptor(grpc.aio.ServerInterceptor):
             raise
         self._connections.trust(peer)
 
-    async def _received(self, call: Call, decode: Callable[[bytes], Any]) -> Any:
-        """The request of a call. Raises: ApiError when it is none."""
-        # Not by the generator that gRPC hands over: one that is left before its end costs a task, and its
-        # message stays for long.
+    async def _receive_request(self, call: Call, decode: Callable[[bytes], Any]) -> Any:
+        """Receive and decode a request. Raises: ApiError if it is late, too large or malformed."""
+        # Read here and not by gRPC's generator: one that is left before its end costs a task, and its message
+        # stays in memory for long.
         try:
             async with asyncio.timeout(RECEIVE_S):
                 received = await call.context.read()
@@ -307,23 +307,23 @@ class Interceptor(grpc.aio.ServerInterceptor):
         request = b"" if received is grpc.aio.EOF else received
         if len(request) > (limit := self._sizes.get(call.method, MAX_MESSAGE)):
             raise _too_large(call.method, len(request), limit)
-        return _decoded(decode, request, call.method)
+        return _decode_request(decode, request, call.method)
 
     async def _fail(self, call: Call, request: Any | None, error: Exception) -> NoReturn:
         """End a call with an error. Raises: AbortError."""
         if isinstance(error, ApiError):
-            self._guard.refused(call, request, error)
-        await _told(call, error)
+            self._guard.record_error(call, request, error)
+        await _abort(call, error)
 
 
 def _call(method: str, context: Context, *, unary: bool) -> Call:
     metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-    asked = metadata.get(REQUEST_ID, "")
-    return Call(asked if _PLAIN.fullmatch(asked) else secrets.token_hex(16), method, unary, metadata, context)
+    given = metadata.get(REQUEST_ID, "")
+    return Call(given if _PLAIN.fullmatch(given) else secrets.token_hex(16), method, unary, metadata, context)
 
 
-def _identified(call: Call) -> Call:
-    """The call's id goes into every log line below, and back to the caller."""
+def _assign_id(call: Call) -> Call:
+    """Put the call's id into all log lines of this call, and into the answer's trailing metadata."""
     call.context.set_trailing_metadata(((REQUEST_ID, call.id),))
     bind_contextvars(call_id=call.id)  # gRPC gives each call a context of its own
     return call
@@ -331,7 +331,7 @@ def _identified(call: Call) -> Call:
 
 @contextmanager
 def canonical_line(call: Call) -> Iterator[None]:
-    """One log line for each call; handlers add to it with `chassis.logging.note`."""
+    """Write one log line for the call; handlers add to it with `chassis.logging.note`."""
     with unit_of_work("call", method=call.method, peer=call.context.peer(), code="OK") as notes:
         try:
             yield
@@ -341,7 +341,7 @@ def canonical_line(call: Call) -> Iterator[None]:
 
 
 async def _anybody(_: Call) -> None:
-    """Nobody is asked who calls."""
+    """Accept all callers as anonymous."""
 
 
 def _nothing(_: Call) -> AbstractContextManager[None]:
@@ -351,8 +351,8 @@ def _nothing(_: Call) -> AbstractContextManager[None]:
 _NOTHING: Final = nullcontext()
 
 
-async def _told(call: Call, error: Exception) -> NoReturn:
-    """An ApiError becomes its status; anything else is INTERNAL, and its trace goes to our log only.
+async def _abort(call: Call, error: Exception) -> NoReturn:
+    """Abort a call: an ApiError becomes its status; all else is INTERNAL, with its trace in our log only.
 
     Raises: AbortError.
     """
@@ -374,28 +374,29 @@ async def _told(call: Call, error: Exception) -> NoReturn:
 
 
 def authentication(tokens: Tokens | None) -> Check | None:
-    """A call must carry `authorization: Bearer TOKEN` with one of the tokens. None: nothing is asked."""
+    """Build the check that a call carries `authorization: Bearer TOKEN` with one of the tokens."""
     if tokens is None:
         return None
 
-    async def authenticated(call: Call) -> None:
+    async def authenticate(call: Call) -> None:
         name = name_of(bearer(call), tokens())
         if name is None:
-            raise unauthenticated(call)
-        acts(name)
+            raise unauthenticated_error(call)
+        set_actor(name)
 
-    return authenticated
+    return authenticate
 
 
 def bearer(call: Call) -> str:
-    """The token that a call carries; empty when it carries none."""
+    """Return the token that a call carries; empty if it carries none."""
     scheme, _, token = call.metadata.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def unauthenticated(call: Call, how: Mapping[str, str] = MappingProxyType({})) -> ApiError:
-    """Who calls did not say who it is. `how`: where a token is to be had, for programs; `token_hint` of it is
-    for people, too.
+def unauthenticated_error(call: Call, how: Mapping[str, str] = MappingProxyType({})) -> ApiError:
+    """Build the error of a call without a valid token.
+
+    `how`: metadata for programs that says where to get a token; its `token_hint` is for people, too.
     """
     hint = f"; {how['token_hint']}" if "token_hint" in how else ""
     return ApiError(
@@ -415,7 +416,7 @@ def _too_large(method: str, size: int, limit: int) -> ApiError:
     )
 
 
-def _decoded(decode: Callable[[bytes], Any], request: bytes, method: str) -> Any:
+def _decode_request(decode: Callable[[bytes], Any], request: bytes, method: str) -> Any:
     try:
         return decode(request)
     except DecodeError as error:

@@ -23,7 +23,7 @@ BAD_SETTINGS: Final = 2
 UNAVAILABLE: Final = 69
 INTERNAL: Final = 70
 
-S = TypeVar("S", bound=settings.Settings)
+S = TypeVar("S", bound=settings.ServiceSettings)
 P = TypeVar("P")
 
 

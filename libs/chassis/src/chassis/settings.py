@@ -26,7 +26,7 @@ from daggerspec import folders, places
 from daggerspec.places import Place
 
 
-class Settings(BaseSettings):
+class ServiceSettings(BaseSettings):
     """Base of a service's settings. A string under each field says what it is, and its unit.
 
     A subclass sets `model_config = SettingsConfigDict(env_prefix="DAGGERS_…_")`.
@@ -37,7 +37,7 @@ class Settings(BaseSettings):
     )
 
 
-class MetricsSettings(Settings):
+class MetricsSettings(ServiceSettings):
     """Address for Prometheus: a field that services mix into their settings."""
 
     metrics_bind: str = ""
@@ -52,7 +52,7 @@ class MetricsSettings(Settings):
         return bind
 
 
-class EgressSettings(Settings):
+class EgressSettings(ServiceSettings):
     """Hosts that may be reached beside the public internet: fields that services mix into their settings."""
 
     # Every service's, so without a prefix; a test gives them by their own names.
@@ -99,7 +99,7 @@ class EgressSettings(Settings):
         return Proxies.of_environment(self.outward_proxy)
 
 
-class FolderSettings(Settings):
+class FolderSettings(ServiceSettings):
     """Folders for files: a field that services mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
@@ -116,14 +116,14 @@ class FolderSettings(Settings):
         return text
 
 
-class SecretPlacesSettings(Settings):
+class SecretPlacesSettings(ServiceSettings):
     """Places of tenants' secrets: a field that services mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
     secret_places: str = Field(default="", validation_alias="DAGGERS_SECRET_PLACES")
-    """Where secrets may be that owners register, and that specifications find by themselves: WHERE TEAM
-    ADDRESS … each, separated by semicolons. WHERE is an absolute folder of the drivers' hosts, env:NAME or
+    """Places of secrets that owners register, and that specifications find by themselves: WHERE TEAM ADDRESS
+    … each, separated by semicolons. WHERE is an absolute folder of the drivers' hosts, env:NAME or
     env:PREFIX*; an ADDRESS is host:port or https://host; * is every team, or every address. Empty: nowhere.
     Administrators register secrets wherever they are."""
 
@@ -139,7 +139,7 @@ class SecretPlacesSettings(Settings):
         return places.parse(self.secret_places)
 
 
-class HostTokenSettings(Settings):
+class HostTokenSettings(ServiceSettings):
     """Token between gateways and the hosts of drivers: a field that both mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
@@ -150,7 +150,7 @@ class HostTokenSettings(Settings):
     loopback may do without. Read again when it changes."""
 
 
-class ConnectionSettings(Settings):
+class ConnectionSettings(ServiceSettings):
     """Limit of a server's connections: a field that servers mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
@@ -163,7 +163,7 @@ class ConnectionSettings(Settings):
     portal."""
 
 
-class LeaderSettings(Settings):
+class LeaderSettings(ServiceSettings):
     """Patience of standbys: a field that services with a leader mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
@@ -173,17 +173,18 @@ class LeaderSettings(Settings):
     a health monitor."""
 
 
-class LoginSettings(Settings):
+class LoginSettings(ServiceSettings):
     """Login of people: a field that gateways and portals mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
     oidc_scope: str = Field(default="", validation_alias="DAGGERS_OIDC_SCOPE")
-    """What `daggers login` and the pages ask the provider for, separated by spaces; the pages, of this, what
-    it lists. Empty: openid, and of email, groups and offline_access, which renews a login, what it lists."""
+    """Scopes that `daggers login` and the pages request from the provider, separated by spaces; pages leave
+    out those that it does not list. Empty: openid, and those that it lists of email, groups and
+    offline_access, which renews a login."""
 
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=ServiceSettings)
 
 
 def load(kind: type[S], argv: Sequence[str], *, prog: str) -> S:
@@ -220,14 +221,14 @@ def refuse(problems: Iterable[str], *, prog: str) -> NoReturn:
     raise SystemExit(2)
 
 
-def _lines(kind: type[Settings], error: ValidationError) -> Iterator[str]:
+def _lines(kind: type[ServiceSettings], error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         message = problem["msg"].removeprefix("Value error, ")
         field = ".".join(str(part) for part in problem["loc"])
         yield f"{variable(kind, field)}: {message}" if field else message
 
 
-def variable(kind: type[Settings], field: str) -> str:
+def variable(kind: type[ServiceSettings], field: str) -> str:
     """Return the name of the environment variable of a field."""
     aliases = {name: info.validation_alias for name, info in kind.model_fields.items()}
     if field in aliases.values():
@@ -237,13 +238,13 @@ def variable(kind: type[Settings], field: str) -> str:
     return f"{kind.model_config.get('env_prefix', '')}{field}".upper()
 
 
-def go_together(settings: Settings, *fields: str) -> None:
+def go_together(settings: ServiceSettings, *fields: str) -> None:
     """Refuse some of these fields without the others. Raises: ValueError, naming the variables."""
     if len({getattr(settings, name) is None for name in fields}) > 1:
         raise ValueError(f"{' and '.join(variable(type(settings), name) for name in fields)} go together")
 
 
-def only_loopback_is_open(settings: Settings, bind: str, *needed: str) -> None:
+def only_loopback_is_open(settings: ServiceSettings, bind: str, *needed: str) -> None:
     """Refuse an address (field `bind`) that other machines reach, without the fields that it needs then.
 
     Raises: ValueError, naming the variables.
@@ -255,7 +256,7 @@ def only_loopback_is_open(settings: Settings, bind: str, *needed: str) -> None:
         raise ValueError(f"{where} is not loopback: set {missing}, or bind to 127.0.0.1")
 
 
-def own_directory(settings: Settings, field: str) -> None:
+def own_directory(settings: ServiceSettings, field: str) -> None:
     """See that the directory in this field can be written to; made where it is not there.
 
     Raises: ValueError, naming the variable.
@@ -272,7 +273,7 @@ def own_directory(settings: Settings, field: str) -> None:
         raise ValueError(f"{name}: {directory} cannot be written to: {error.strerror}") from error
 
 
-def problem_of(settings: Settings, error: OSError | ValueError) -> str:
+def problem_of(settings: ServiceSettings, error: OSError | ValueError) -> str:
     """Describe an error of settings; of a file, by the variable that names the file."""
     if not isinstance(error, OSError) or not error.filename:
         return str(error)
@@ -281,7 +282,7 @@ def problem_of(settings: Settings, error: OSError | ValueError) -> str:
     return ": ".join([*named, place, error.strerror or str(error)])
 
 
-def explain(kind: type[Settings]) -> str:
+def explain(kind: type[ServiceSettings]) -> str:
     """Write a paragraph for each setting: variable, default, description."""
     paragraphs = ["environment variables:"]
     for name, field in kind.model_fields.items():

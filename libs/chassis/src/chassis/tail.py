@@ -66,7 +66,7 @@ class Tail:
             if whole or not chunk:
                 return [text(line) for line in whole]
 
-    def unfinished(self) -> str:
+    def unfinished_line(self) -> str:
         """Return the begin of an unfinished line, behind all that was read."""
         return text(self._rest)
 

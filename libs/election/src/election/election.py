@@ -49,8 +49,8 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
-    """The leadership that candidates claim, and how its claims and beats are written to their topics."""
+class ElectionEvents:
+    """Events of an election: how claims and beats of its candidates are written to their topics."""
 
     name: str
     """Subject of claims and beats, and the first part of their source."""
@@ -63,14 +63,14 @@ class Office:
 
 
 class Election:
-    """One candidate's claim to an office, and what it knows of the holder's life while it stands by.
+    """One candidate's claim to lead, and what it knows of the holder's life while it stands by.
 
     The service calls `note_claim` at every claim that is folded, `note_beat` at every beat.
     """
 
     def __init__(
         self,
-        office: Office,
+        events: ElectionEvents,
         follower: Follower[Any],
         beats: Beats,
         *,
@@ -88,7 +88,7 @@ class Election:
         self.id = id
         self.epoch = -1
         """Sequence of our newest claim; -1 while we stand by."""
-        self._office, self._follower, self._beats = office, follower, beats
+        self._events, self._follower, self._beats = events, follower, beats
         self._host, self._patience, self._clock, self._dead = host, patience, clock, dead
         self._since = self._last_sign_of_life = clock()
         self._last_own_beat: datetime | None = None
@@ -96,19 +96,19 @@ class Election:
     @property
     def source(self) -> str:
         """ce_source of what this candidate writes."""
-        return f"/{self._office.name}/{self.id}"
+        return f"/{self._events.name}/{self.id}"
 
     @property
     def leads(self) -> bool:
         """Tell whether our claim is the newest, as far as the log is folded."""
-        holder = self._office.holder()
+        holder = self._events.holder()
         return holder is not None and holder.epoch == self.epoch
 
     # ---- Standing by ---------------------------------------------------------------------------------------
 
     def note_beat(self, epoch: int) -> None:
         """Take a beat as a sign that the leader lives, unless it is of an older epoch."""
-        holder = self._office.holder()
+        holder = self._events.holder()
         # An older epoch is that of a leader that was replaced and has not learnt of it yet.
         if holder is None or epoch >= holder.epoch:
             self._last_sign_of_life = self._clock()
@@ -119,7 +119,7 @@ class Election:
 
     def may_claim(self) -> bool:
         """Tell whether nobody leads any more: the leader is proven dead, or silent for too long."""
-        holder = self._office.holder()
+        holder = self._events.holder()
         if holder is None:
             return self._clock() - self._since >= FIRST_WAIT
         silence = self._clock() - self._last_sign_of_life
@@ -134,9 +134,9 @@ class Election:
         if not self.may_claim():  # another candidate was faster
             raise LeadershipLost
         now = self._last_sign_of_life = self._clock()  # one claim, then patience again
-        claim = self._office.claim(self.id, self._host)
+        claim = self._events.claim(self.id, self._host)
         id_ = f"{claim.DESCRIPTOR.name}/{self.id}/{self._follower.sequence}"
-        step = await self._follower.append(Draft(id_, self.source, self._office.name, now, claim))
+        step = await self._follower.append(Draft(id_, self.source, self._events.name, now, claim))
         self.epoch, self._last_own_beat = step.record.sequence, None
         await self._follower.catch_up()
         self.ensure_leading()
@@ -159,9 +159,9 @@ class Election:
         if self._last_own_beat is not None and now - self._last_own_beat < self._patience / _BEATS:
             return False
         self._last_own_beat = now
-        beat = self._office.beat(self.epoch, self.id)
+        beat = self._events.beat(self.epoch, self.id)
         id_ = f"{self.id}/{now.timestamp():.6f}"
-        await self._beats.append(Draft(id_, self.source, self._office.name, now, beat))
+        await self._beats.append(Draft(id_, self.source, self._events.name, now, beat))
         return True
 
     async def keep_beating(self) -> None:

@@ -6,21 +6,21 @@ from typing import Self
 
 from pydantic import Field, FilePath, model_validator
 
-from chassis.settings import Settings, go_together, variable
+from chassis.settings import ServiceSettings, go_together, variable
 from kafkaclient.connection import Connection, Mechanism, Protocol, SecretUnreadable
 
 
-class KafkaLogin(Settings):
+class KafkaLogin(ServiceSettings):
     """Protocol and login of the platform's own Kafka, wherever that is."""
 
     kafka_security_protocol: Protocol = "PLAINTEXT"
-    """How to talk to it: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    """Security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
 
     kafka_sasl_mechanism: Mechanism = "PLAIN"
-    """How to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. For SASL_PLAINTEXT and SASL_SSL."""
+    """Mechanism of the login: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. For SASL_PLAINTEXT and SASL_SSL."""
 
     kafka_sasl_username: str = ""
-    """Who logs in."""
+    """Name of the login."""
 
     kafka_sasl_password_file: FilePath | None = None
     """File that holds the password. Drivers read it, too. After a change, start the service anew."""

@@ -46,7 +46,9 @@ def cluster(
     """Yield the violations of a cluster that is to be registered; `before` is the one that it replaces."""
     yield from fields.name(f"{path}.name", value.name)
     if value.HasField("kafka"):
-        yield from kafka.registered(f"{path}.kafka", value.kafka, (before or spec_pb2.Cluster()).kafka)
+        yield from kafka.check_registration(
+            f"{path}.kafka", value.kafka, (before or spec_pb2.Cluster()).kafka
+        )
     if value.spark_master:
         yield from master.violations(f"{path}.spark_master", value.spark_master)
     if value.HasField("influx"):

@@ -18,7 +18,7 @@ STATE_KEPT: Final = "its state is as good for this, so that a launch goes on whe
 UNKNOWN: Final = "what was checked of its queries is not known"
 
 
-class Window(Protocol):
+class PlanWindow(Protocol):
     """The properties of a plan's window that a cutover depends on."""
 
     @property
@@ -26,11 +26,11 @@ class Window(Protocol):
         """TUMBLE, HOP or SESSION."""
 
 
-class Query(state.Query, Protocol):
+class CutoverPlan(state.StatefulPlan, Protocol):
     """The properties of a plan that a cutover depends on."""
 
     @property
-    def window(self) -> Window | None:
+    def window(self) -> PlanWindow | None:
         """None: a forwarding query, or one with more than one window or with joins."""
 
     @property
@@ -38,7 +38,7 @@ class Query(state.Query, Protocol):
         """One for each stream."""
 
 
-def query_state(spec: spec_pb2.DaggerSpec, query: Query) -> events_pb2.QueryState:
+def query_state(spec: spec_pb2.DaggerSpec, query: CutoverPlan) -> events_pb2.QueryState:
     """Build the state of a checked query, which launches go by."""
     return events_pb2.QueryState(identity=state.identity(spec, query), no_cutover=_unfit(spec, query))
 
@@ -54,7 +54,7 @@ def why_not(before: events_pb2.QueryState | None, after: events_pb2.QueryState |
     return f"as it runs now, {before.no_cutover}" if before.no_cutover else ""
 
 
-def _unfit(spec: spec_pb2.DaggerSpec, query: Query) -> str:
+def _unfit(spec: spec_pb2.DaggerSpec, query: CutoverPlan) -> str:
     """Explain why no instant divides a query's rows between two drivers; empty if one does."""
     if len(query.reads) != 1:
         return "it reads more than one stream"

@@ -21,7 +21,7 @@ SINKS_TESTED = "sink-test"
 """The name of a draft without one, whose sinks are tried."""
 
 
-def filled(name: str, original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
+def fill_defaults(name: str, original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     """Return the spec with every default filled in. Filled in twice, it does not change again.
 
     Driver memory stays 0: the scheduler knows its host. Addresses stay with their clusters.
@@ -53,7 +53,7 @@ def consumer_group(name: str) -> str:
     return f"daggers.{name}"
 
 
-def filled_cluster(original: spec_pb2.Cluster) -> spec_pb2.Cluster:
+def fill_cluster_defaults(original: spec_pb2.Cluster) -> spec_pb2.Cluster:
     """Return the cluster with every default filled in."""
     cluster = spec_pb2.Cluster()
     cluster.CopyFrom(original)

@@ -76,7 +76,7 @@ def servers_at(where: str) -> str:
     return ",".join(sorted({server_at(part.strip()) for part in where.split(",")}))
 
 
-def named(kind: str, server: str, container: str, name: str) -> Destination:
+def from_template(kind: str, server: str, container: str, name: str) -> Destination:
     """Build a destination whose name may have ${column} in it: what comes before it is the prefix."""
     parts = template.parts(name)
     constant = parts[0] if parts and isinstance(parts[0], str) else ""

@@ -17,7 +17,7 @@ IDENTITY: Final = Key("identity", "The query's column that is a user's identity.
 LONGEST_NAME: Final = 120
 
 
-def named(column: str) -> str:
+def property_name(column: str) -> str:
     """Return the name of the property for a column, without the prefixes of tags."""
     return column.removeprefix(TAG).removeprefix(LABEL)
 
@@ -42,7 +42,7 @@ def violations(path: str, event: str, identity: str, rows: Output | None, most: 
     if identity and identity not in columns:
         others = hint(nearest(identity, columns), f": it has {', '.join(columns)}")
         yield Violation(f"{path}.identity", f"the query has no column {identity}{others}", "UNKNOWN_COLUMN")
-    names = [named(property_.name) for property_ in properties(event, identity, rows)]
+    names = [property_name(property_.name) for property_ in properties(event, identity, rows)]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Violation(path, f"cannot have two columns as the property {name}", "DUPLICATE_COLUMN")
     if len(names) > most:

@@ -49,7 +49,7 @@ def mismatches(path: str, columns: Sequence[Column], message: Descriptor) -> Ite
             text = f"column {column.name}: {message.full_name} has no single nested message {where}"
             yield Violation(path, text, "UNKNOWN_FIELD")
             continue
-        yield from _field(path, column.name, parsed(column.type), owner, leaf)
+        yield from _field(path, column.name, parse_type(column.type), owner, leaf)
 
 
 def _field(path: str, column: str, kind: Type, owner: Descriptor, name: str) -> Iterator[Violation]:
@@ -113,7 +113,7 @@ def _mismatch(path: str, column: str, kind: Type, field: FieldDescriptor) -> Vio
     )
 
 
-def parsed(text: str) -> Type:
+def parse_type(text: str) -> Type:
     """Parse a Spark SQL type, for example array<struct<a:int,b:decimal(20,0)>>.
 
     Raises: ValueError for any other text.

@@ -127,7 +127,7 @@ def violations(path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) 
     """Yield the violations of URL, authentication, TLS and timeout."""
     yield from fields.url(f"{path}.url", sink.url)
     yield from caller(path, sink, is_plain=sink.url.startswith("http:"))
-    yield from waited(f"{path}.timeout", sink.timeout)
+    yield from check_timeout(f"{path}.timeout", sink.timeout)
 
 
 def caller(
@@ -139,7 +139,7 @@ def caller(
     yield from _handshake(f"{path}.client_tls", sink.client_tls, is_plain=is_plain)
 
 
-def waited(path: str, timeout: Duration) -> Iterator[Violation]:
+def check_timeout(path: str, timeout: Duration) -> Iterator[Violation]:
     """Check the timeout of a request: positive, at most LONGEST_TIMEOUT."""
     wrong = list(fields.duration(path, timeout, positive=True))
     yield from wrong

@@ -82,7 +82,9 @@ def is_same(one: spec_pb2.KafkaAddress, other: spec_pb2.KafkaAddress) -> bool:
     return bool(set.intersection(*servers) - {""})
 
 
-def registered(path: str, value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAddress) -> Iterator[Violation]:
+def check_registration(
+    path: str, value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAddress
+) -> Iterator[Violation]:
     """Check the address of a cluster to register: it may set listed properties, and those of `before`."""
     wrong = list(address(path, value))
     yield from wrong

@@ -12,7 +12,7 @@ from daggerspec import fields
 from daggerspec.violation import Violation
 
 AFTER: Final = timedelta(minutes=15)
-"""The time for which a sink has to be away before its rows are set aside, or the driver ends."""
+"""The time for which a sink has to be away before its rows are quarantined, or the driver ends."""
 _Then = spec_pb2.OnOutage
 _WAYS: Final = frozenset(_Then.Then.values())
 

@@ -1,6 +1,6 @@
 """The query of a dagger as one text of SQL: its own, or the SELECT that its forwarding stands for. Pure.
 
-What is found in that text is told of the field of the spec in which it was written.
+Findings in that text are moved to the field of the spec in which it was written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORWARD: Final = "forward"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QueryPart:
     """The part of a query's text that one field of the spec gives."""
 
     field: str
@@ -42,17 +42,17 @@ class Query:
     """One SELECT, and where each part of it was written."""
 
     sql: str
-    parts: tuple[Part, ...]
+    parts: tuple[QueryPart, ...]
 
     @property
     def expressions(self) -> tuple[tuple[int, int], ...]:
         """The spans that must be one expression each: whatever is written there, no more comes of it."""
         return tuple(part.span for part in self.parts if part.field != _SQL)
 
-    def located(self, path: str, violation: Violation) -> Violation:
+    def locate(self, path: str, violation: Violation) -> Violation:
         """Move a violation of the query's text to the field that gives its place, below `path`.
 
-        What no field says by itself is wrong with the whole, and has no place.
+        A violation between two fields belongs to the whole, and has no place.
         """
         starts = line_starts(self.sql)
         for part in self.parts:
@@ -88,24 +88,24 @@ def has_records(spec: spec_pb2.DaggerSpec) -> bool:
 def of(spec: spec_pb2.DaggerSpec) -> Query:
     """Build the query of a spec with its defaults filled in, from `sql` or `forward`."""
     if not spec.HasField(_FORWARD):
-        return Query(spec.sql, (Part(_SQL, 0, spec.sql),))
-    text, parts = "SELECT\n", list[Part]()
+        return Query(spec.sql, (QueryPart(_SQL, 0, spec.sql),))
+    text, parts = "SELECT\n", list[QueryPart]()
     if has_records(spec):
         text += ", ".join(f"{quote_name(name)} AS {quote_name(as_)}" for as_, name in RECORD_COLUMNS.items())
-        return _filtered(text, parts, spec)
+        return _add_source(text, parts, spec)
     for number, (column, written, after) in enumerate(_columns(spec.forward)):
         text += ",\n" if number else ""
-        parts.append(Part(f"{column}.expression", len(text), written, column))
+        parts.append(QueryPart(f"{column}.expression", len(text), written, column))
         text += f"{written}\n{after}"
     text += "" if parts else "*"
-    return _filtered(text, parts, spec)
+    return _add_source(text, parts, spec)
 
 
-def _filtered(text: str, parts: list[Part], spec: spec_pb2.DaggerSpec) -> Query:
+def _add_source(text: str, parts: list[QueryPart], spec: spec_pb2.DaggerSpec) -> Query:
     text += f"\nFROM {quote_name(spec.streams[0].table)}" if spec.streams else ""
     if spec.forward.filter.strip():
         text += "\nWHERE\n"
-        parts.append(Part(f"{_FORWARD}.filter", len(text), spec.forward.filter))
+        parts.append(QueryPart(f"{_FORWARD}.filter", len(text), spec.forward.filter))
         text += spec.forward.filter
     return Query(text, tuple(parts))
 
@@ -125,7 +125,7 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _within(part: Part, first: int, line: int, violation: Violation) -> Violation:
+def _within(part: QueryPart, first: int, line: int, violation: Violation) -> Violation:
     """Count a violation's places from the part's first line, and end it with the part."""
     written = lines(part.text)
     last = first + len(written) - 1

@@ -20,7 +20,7 @@ sink of this kind, which says where it is (`daggers sink list`). Keys that it sa
 is the name of a registered one (`token: crm-token`), `{file: PATH}` or `{env: NAME}`; see
 [secrets and sinks](access.md#secrets-and-sinks).
 
-A sink without a name is called by its kind. Rows in heartbeats, troubles, and what is set aside go by names,
+A sink without a name is called by its kind. Rows in heartbeats, troubles and what is quarantined go by names,
 and so does `daggers rows --sink NAME`. Two sinks of one kind without names are `kafka` and `kafka-2`,
 whatever their order; name them, and an edit of one does not rename the other.
 
@@ -54,14 +54,14 @@ say which it is. A fragile sink is best given a dagger of its own, or a rule, be
   order and before all newer ones ([freshness](freshness.md#what-a-sink-has-not-taken)). `daggers sink pause
   NAME SINK` has the rows of any sink wait there, until `daggers sink resume`.
 * `skip`: when it has been away for 15 minutes its
-  rows are set aside (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
+  rows are quarantined (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
   waits. `fail`: the driver ends, and is launched again at growing intervals. `{skip: 5m}` says another time.
-  `{skip: 15m, auto_replay: true}`: once the sink has taken a batch again, what was set aside is replayed by
+  `{skip: 15m, auto_replay: true}`: once the sink has taken a batch again, what was quarantined is replayed by
   itself, as `daggers quarantine replay` does it. Its rows come behind newer ones then; where they could take
   the place of one (`emit: early`, keys of your own) it is refused (NEWER_MAY_EXIST).
 * `max_refused: 0.5` is the share of its rows that it may refuse. Where it refuses more, and at least 100,
-  nothing more is set aside and the batch waits (SINK_REFUSES_MOST), unless that is allowed for a while:
-  `daggers quarantine allow NAME --for 1h`. When nothing is said all are set aside, with a warning, unless
+  nothing more is quarantined and the batch waits (SINK_REFUSES_MOST), unless that is allowed for a while:
+  `daggers quarantine allow NAME --for 1h`. When nothing is said all are quarantined, with a warning, unless
   there are 100 or more in a partition of a batch and the sink takes none of them.
 
 A sink that is reached and says no (SINK_DENIED, SINK_MISSING, SINK_SCHEMA) is waited for as well, and its
@@ -70,13 +70,14 @@ dagger is DEGRADED: somebody has to act. Only at the start of a driver that ends
 ## When a sink refuses rows
 
 A batch that is refused is divided until the row is found: halves of it are tried, in their order, so one bad
-row among n costs at most 2 log2(n) + 8 further tries. A row that is refused alone while others pass is set
-aside, in whatever words the server says so; the others are written. Where none passes the sink is the reason:
-the batch waits, and the dagger says why. `daggers quarantine allow NAME --for 1h` sets such rows aside.
+row among n costs at most 2 log2(n) + 8 further tries. A row that is refused alone while others pass is
+quarantined, in whatever words the server says so; the others are written. Where none passes the sink is the
+reason: the batch waits, and the dagger says why. `daggers quarantine allow NAME --for 1h` quarantines such
+rows.
 
 What a server says of its own state is no row's fault, and rows wait: no connection, no disk, no memory, no
 shard left, read-only, recovering, too many sessions or requests, no right. A row of which some value cannot
-be written at all (a year above 9999 in `${t:%Y-%m-%d}`, a text that is no UTF-8) is set aside
+be written at all (a year above 9999 in `${t:%Y-%m-%d}`, a text that is no UTF-8) is quarantined
 (OUT_OF_RANGE, UNWRITABLE). One that is too large for the quarantine is kept there by its key, its place and
 its SHA-256.
 
@@ -93,7 +94,7 @@ def text() -> str:
 
 
 def _section(title: str, kind: Kind) -> str:
-    rows = [f"| `{name}` | {needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
+    rows = [f"| `{name}` | {describe_requirement(key)} | {key.about} |" for name, key in every(kind.KEYS)]
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
     records = "yes" if kind.CAPABILITIES.records else "no"
@@ -118,7 +119,7 @@ def _section(title: str, kind: Kind) -> str:
     return "\n".join(lines)
 
 
-def needed(key: Key) -> str:
+def describe_requirement(key: Key) -> str:
     """Format whether a key is required: yes, no, or with which word of another."""
     other, word = key.needed_with
     if other:

@@ -15,7 +15,7 @@ from daggerspec.catalogue import Catalogue
 from daggerspec.keys import Key, flat
 from daggerspec.limits import MAX_IN_FLIGHT, MAX_RATE
 from daggerspec.secrets import wrong_use
-from daggerspec.violation import Violation, unregistered
+from daggerspec.violation import Violation, unregistered_name
 
 MAX_TEAMS: Final = 100
 
@@ -36,7 +36,7 @@ def take(
     """Have a sink say what the registered one says that it names; tells why it may not."""
     registration = catalogue.sink(sink.registered)
     if registration is None:
-        yield unregistered(f"{path}.registered", "sink", sink.registered)
+        yield unregistered_name(f"{path}.registered", "sink", sink.registered)
         return
     about = {"name": registration.name, "team": team}
     if registration.teams and team not in registration.teams:

@@ -14,7 +14,7 @@ from typing import Final
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 from daggerspec.columns import Column
-from daggerspec.fit import Type, parsed
+from daggerspec.fit import Type, parse_type
 from daggerspec.protobuf import DURATION, TIMESTAMP
 
 _SCALARS: Final = {
@@ -70,7 +70,7 @@ def _parts(columns: Sequence[Column]) -> Sequence[tuple[str, Type]]:
     """Return the fields of a row; what stands behind a dot in a column's name is a field of a message."""
     row = Type("struct")
     for column in columns:
-        kind = parsed(column.type)
+        kind = parse_type(column.type)
         for name in reversed(column.name.split(".")):
             kind = Type("struct", parts=((name, kind),))
         row = _join(row, kind)

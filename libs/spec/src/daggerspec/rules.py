@@ -16,7 +16,7 @@ from daggerspec import defaults, fields, labels, limits, query, querytests, sink
 from daggerspec.catalogue import Catalogue
 from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
-from daggerspec.violation import Violation, unregistered
+from daggerspec.violation import Violation, unregistered_name
 
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
@@ -37,7 +37,7 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     yield from _inputs(path, spec, catalogue)
     if spec.tests:
         yield from querytests.violations(path, spec, context.output.columns if context.output else None)
-    yield from sinks.named(f"{path}.sinks", spec.sinks)
+    yield from sinks.check_names(f"{path}.sinks", spec.sinks)
     for number, (sink, resolved) in enumerate(zip(spec.sinks, resolutions, strict=True)):
         yield from sinks.violations(f"{path}.sinks[{number}]", sink, context, resolved)
 
@@ -57,13 +57,17 @@ def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[
     return tuple(stream.table for stream in spec.streams if catalogue.stream(stream.stream) is None)
 
 
-def unresolved(path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
+def unresolved_names(
+    path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue
+) -> Iterator[Violation]:
     """Yield the violations of names that are not registered: a launch cannot be prepared without them."""
     yield from _cluster(path, spec, catalogue)
     for number, stream in enumerate(spec.streams):
         yield from _stream(f"{path}.streams[{number}].stream", stream.stream, catalogue)
     for number, sink in enumerate(spec.sinks):
-        yield from sinks.unresolved(f"{path}.sinks[{number}]", sink, ValidationContext(name, spec, catalogue))
+        yield from sinks.unresolved_names(
+            f"{path}.sinks[{number}]", sink, ValidationContext(name, spec, catalogue)
+        )
 
 
 def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterator[Violation]:
@@ -79,7 +83,7 @@ def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterat
 
 def default_fields(name: str, spec: spec_pb2.DaggerSpec) -> Sequence[str]:
     """List the fields that were left to defaults; a stored spec has all of them filled in."""
-    full = defaults.filled(name, spec)
+    full = defaults.fill_defaults(name, spec)
     return [field.name for field, value in full.ListFields() if getattr(spec, field.name) != value]
 
 
@@ -148,7 +152,7 @@ def _cluster(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iter
     if not spec.cluster:
         yield Violation(f"{path}.cluster", "is required: the cluster whose Spark runs it", "REQUIRED")
     elif cluster is None:
-        yield unregistered(f"{path}.cluster", "cluster", spec.cluster)
+        yield unregistered_name(f"{path}.cluster", "cluster", spec.cluster)
     elif not cluster.spark_master:
         problem = f"cluster {spec.cluster} has no spark_master: nothing can run there"
         yield Violation(f"{path}.cluster", problem, "NO_SPARK")
@@ -194,7 +198,7 @@ def _stream(path: str, name: str, catalogue: Catalogue) -> Iterator[Violation]:
     if not name:
         yield Violation(path, "is required: a registered stream", "REQUIRED")
     elif stream is None:
-        yield unregistered(path, "stream", name)
+        yield unregistered_name(path, "stream", name)
     else:
         cluster = catalogue.cluster(stream.cluster)
         if cluster is None or not cluster.kafka.bootstrap_servers:

@@ -55,7 +55,7 @@ class Order:
     column: Column
     descending: bool
 
-    def sorted(self, rows: Iterable[Row]) -> list[Row]:
+    def sort(self, rows: Iterable[Row]) -> list[Row]:
         """Rows in this order: of equal ones the first stays first, and those without a value are last."""
         valued = [(value(row, self.column), row) for row in rows]
         there = [pair for pair in valued if pair[0] is not None]
@@ -79,10 +79,10 @@ class Selection:
 
     def first(self, rows: Iterable[Row]) -> list[Row]:
         """Return the rows to answer, of matching ones that stand newest first."""
-        return (self.order.sorted(rows) if self.order else list(rows))[: self.limit]
+        return (self.order.sort(rows) if self.order else list(rows))[: self.limit]
 
 
-def asked(request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]) -> Selection:
+def from_request(request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]) -> Selection:
     """Build the selection of a request without violations."""
     by_name = _names(columns)
     where = [

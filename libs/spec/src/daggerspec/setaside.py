@@ -11,18 +11,18 @@ from typing import Final
 from daggers.v1 import telemetry_pb2
 
 AWAY: Final = "SINK_UNAVAILABLE"
-"""The reason of rows that were set aside because their sink did not answer."""
+"""The reason of rows that were quarantined because their sink did not answer."""
 ID_CHARS: Final = 32
 """Of a whole id: 128 bits, in hexadecimal."""
 
 
 def id_of(record: telemetry_pb2.Quarantined, ce_id: str) -> str:
-    """Return the id of a record; one that an older driver set aside has its event's."""
+    """Return the id of a record; one that an older driver quarantined has its event's."""
     return record.id or hashlib.blake2b(ce_id.encode(), digest_size=ID_CHARS // 2).hexdigest()
 
 
 def set_ms(record: telemetry_pb2.Quarantined, kafka_ms: int) -> int:
-    """Return when it was set aside, in ms since 1970: by its driver's clock, else by Kafka's."""
+    """Return when it was quarantined, in ms since 1970: by its driver's clock, else by Kafka's."""
     return record.time.ToMilliseconds() if record.HasField("time") else kafka_ms
 
 

@@ -22,12 +22,14 @@ class ShadowState:
     """Up to where the batch closes windows that it holds, as they are not written; 0: it holds none."""
     final: bool = False
     """True if that driver was proven dead before `written` was read: `written` is final."""
-    taken: bool = False
+    has_taken_over: bool = False
     """True if it was handed over, has the lease, and writes."""
 
     def as_json(self) -> str:
         """Format the text of its file."""
-        return json.dumps(asdict(self)) + "\n"
+        fields = asdict(self)
+        fields["taken"] = fields.pop("has_taken_over")  # the file's key, which other versions read
+        return json.dumps(fields) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> ShadowState:
@@ -41,7 +43,7 @@ class ShadowState:
                 next_end=int(fields["next_end"]),
                 holds=int(fields["holds"]),
                 final=fields.get("final") is True,
-                taken=fields.get("taken") is True,
+                has_taken_over=fields.get("taken") is True,
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"it is no state of a shadow: {text[:200]}") from error

@@ -1,7 +1,7 @@
 """State of a query when a driver starts: it goes on with the checkpoint, or reads again from some place.
-it reads again. The driver goes by it, and so does who says beforehand what an edit does. Pure.
 
-Of a plan it takes what `daggersql.Plan` has: `fingerprint`, `horizon` and `lookback`.
+The driver decides by it, and so does the plan of an edit. Pure. Of a plan it needs what `daggersql.Plan` has:
+`fingerprint`, `horizon` and `lookback`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OFFSETS_FORM: Final = "by-source"
 """The form of offsets in a checkpoint: one with another form has no state for this runtime."""
 
 
-class Query(Protocol):
+class StatefulPlan(Protocol):
     """The properties of a plan that its state depends on."""
 
     @property
@@ -50,14 +50,14 @@ def updates(spec: spec_pb2.DaggerSpec) -> bool:
     return spec.emit == spec_pb2.EMIT_EARLY
 
 
-def on_disk(spec: spec_pb2.DaggerSpec, query: Query) -> bool:
+def on_disk(spec: spec_pb2.DaggerSpec, query: StatefulPlan) -> bool:
     """Return whether state is on disk: as the spec says, else if it is long-lived."""
     if spec.state:
         return spec.state == spec_pb2.STATE_STORE_DISK
     return query.horizon >= LONG_KEPT
 
 
-def identity(spec: spec_pb2.DaggerSpec, query: Query) -> str:
+def identity(spec: spec_pb2.DaggerSpec, query: StatefulPlan) -> str:
     """Build the text that must be equal for two launches to share a checkpoint.
 
     Beside the plan's fingerprint: how offsets are kept, and the place of state, which Spark pins there.
@@ -65,14 +65,14 @@ def identity(spec: spec_pb2.DaggerSpec, query: Query) -> str:
     return f"{query.fingerprint}-{OFFSETS_FORM}{'-disk' if on_disk(spec, query) else ''}"
 
 
-def begin(query: Query, *, closed: bool) -> Begin:
+def begin(query: StatefulPlan, *, closed: bool) -> Begin:
     """Return where the query begins without a checkpoint of its own; `closed`: one had closed windows."""
     if not query.horizon:
         return Begin.BEHIND
     return Begin.OPEN_WINDOWS if closed else Begin.FIRST
 
 
-def needed_since(query: Query, oldest: datetime) -> datetime:
+def needed_since(query: StatefulPlan, oldest: datetime) -> datetime:
     """Return the event time from which on it needs records.
 
     `oldest` is the watermark, or when the oldest session began that is open.

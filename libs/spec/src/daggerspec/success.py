@@ -47,7 +47,7 @@ class Comparison:
     constant: Constant
 
 
-def parsed(text: str) -> tuple[Comparison, ...]:
+def parse(text: str) -> tuple[Comparison, ...]:
     """Parse the comparisons, all of which must be true. Raises: ValueError, with a text for people."""
     comparisons, place = list[Comparison](), 0
     while len(text) <= MAX_CHARACTERS and (match := _COMPARISON.match(text, place)):
@@ -72,7 +72,7 @@ def _constant(match: re.Match[str]) -> Constant:
 def violations(path: str, text: str, message: Descriptor) -> Iterator[Violation]:
     """Yield the violations of a condition on answers that are this message."""
     try:
-        comparisons = parsed(text)
+        comparisons = parse(text)
     except ValueError as problem:
         yield Violation(path, str(problem), "SYNTAX_ERROR")
         return

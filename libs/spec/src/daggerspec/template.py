@@ -82,7 +82,7 @@ def violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]
 def json_violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]:
     """Yield the violations of a template of JSON."""
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except ValueError:
         yield Violation(path, "must be JSON", "SINK_TEMPLATE")
         return
@@ -93,14 +93,14 @@ def json_violations(path: str, text: str, rows: Output | None) -> Iterator[Viola
 def wrap_violations(path: str, text: str) -> Iterator[Violation]:
     """Yield the violations of the JSON around the rows of a request."""
     try:
-        parsed(text)
+        parse_json(text)
         around(text)
     except ValueError:
         problem = f"must be JSON, and have the string {ROWS} once, where the rows stand"
         yield Violation(path, problem, "SINK_TEMPLATE")
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Parse a JSON text. Raises: ValueError, also for what other parsers refuse (NaN)."""
 
     def constant(name: str) -> Any:
@@ -114,5 +114,5 @@ def parsed(text: str) -> Any:
 
 def around(text: str) -> tuple[str, str]:
     """Return the texts before and behind the rows. Raises: ValueError unless ROWS stands there once."""
-    before, after = json.dumps(parsed(text), separators=(",", ":"), ensure_ascii=False).split(ROWS)
+    before, after = json.dumps(parse_json(text), separators=(",", ":"), ensure_ascii=False).split(ROWS)
     return f"{before}[", f"]{after}"

@@ -36,7 +36,7 @@ class Edit:
     end_column: int
     text: str
 
-    def applied(self, sql: str) -> str:
+    def apply(self, sql: str) -> str:
         """Return the SQL with the edit applied."""
         starts = line_starts(sql)
         start = starts[self.line - 1] + self.column - 1
@@ -77,7 +77,7 @@ class Violation:
         return f"{position}{self.message}{last}"
 
 
-def unregistered(field: str, kind: str, name: str) -> Violation:
+def unregistered_name(field: str, kind: str, name: str) -> Violation:
     """Build the violation of a cluster, stream or message that is not registered."""
     text = f"{kind} {name} is not registered"
     return Violation(field, text, f"UNKNOWN_{kind.upper()}", metadata={"kind": kind, "name": name})

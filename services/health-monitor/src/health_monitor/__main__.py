@@ -112,7 +112,7 @@ async def serve(
         try:
             await monitor.catch_up()
             if not channels:
-                log.warning("receivers.not_configured", detail="nobody is told: alerts are only recorded")
+                log.warning("receivers.not_configured", detail="nobody is notified: alerts are only recorded")
             monitor.observer.recall(datetime.now(UTC) - RECALL)
             stopping = asyncio.create_task(stop.wait())
             while await _host(monitor, kafka, heartbeats_topic, [*following, stopping]):

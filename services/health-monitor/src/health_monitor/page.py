@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from daggers.v1 import alerts_pb2, events_pb2
 
-from chassis.durations import format_measure, spoken
+from chassis.durations import format_measure, format_span
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
 from fleet.health import advice
 from fleet.health.advice import Advice
@@ -92,7 +92,7 @@ class Page:
         change = self.fired.last_change
         changed = change.time.ToDatetime(tzinfo=UTC)
         before = (self.alert.fired_at or changed) - changed
-        return f"revision {change.revision} by {change.actor or 'nobody known'}, {spoken(before)} before"
+        return f"revision {change.revision} by {change.actor or 'nobody known'}, {format_span(before)} before"
 
 
 def runbook(condition: Condition) -> str:

@@ -38,7 +38,7 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     progress_s: float = Field(default=120, gt=0)
     """Seconds without progress that are too long; never less than three triggers of the dagger."""
     quarantine_percent: float = Field(default=1, ge=0, le=100)
-    """Percentage of a dagger's records that may be set aside over five minutes."""
+    """Percentage of a dagger's records that may be quarantined over five minutes."""
     input_gap_s: float = Field(default=900, gt=0)
     """Seconds without a record that are too long, after records came for as long; never less than three times
     the longest pause among these."""
@@ -52,7 +52,7 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     """Base URL of the portal, for links in notifications. Without it they have none."""
     state_dir: Path | None = None
     """Directory where the alert that Kafka is away is kept until the log has it. Without it a monitor that is
-    restarted before forgets it, and nobody is told that it is over."""
+    restarted before forgets it, and nobody is notified that it is over."""
 
     @field_validator("portal_url")
     @classmethod
@@ -141,7 +141,7 @@ def _variables(kind: str, field: str, info: FieldInfo) -> dict[str, tuple[Any, A
     if not info.is_required():
         default = info.default.get_secret_value() if isinstance(info.default, SecretStr) else info.default
         return {name: (type(default), Field(default=default, description=description))}
-    without = f"Without it {kind} is not told."
+    without = f"Without it {kind} is not notified."
     if info.annotation is not SecretStr:
         return {name: (info.annotation, Field(default=None, description=f"{description} {without}"))}
     in_file = f"File that holds it instead: {description}"

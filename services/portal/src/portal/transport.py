@@ -26,7 +26,7 @@ from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from chassis.connections import FIRST_CALL_S, Connections, guarding, written
+from chassis.connections import FIRST_CALL_S, Connections, canonical_peer, guarding
 
 _STREAMS: Final = 250
 """Open calls per browser; further calls of its tabs wait."""
@@ -69,7 +69,7 @@ class _ConnectionTracker:
         if scope["type"] != "http" or not scope["client"]:
             await self._app(scope, receive, send)
             return
-        browser = written(*scope["client"])
+        browser = canonical_peer(*scope["client"])
         self._connections.begin(browser)
         try:
             await self._app(scope, receive, send)

@@ -1,7 +1,7 @@
 """The PySpark job of one dagger: Protobuf Kafka streams, SQL, sinks.
 
 The files beside this one start processes: `__main__` the driver, `daemon` the parent of its Python workers,
-`readrows` a reader of rows; `replay` is a room and a process, which writes rows that were set aside.
+`readrows` a reader of rows; `replay` is a room and a process, which writes rows that were quarantined.
 `appcds_home` and `training` prepare a host. All else has a room. Imports lead downwards, which import-linter
 keeps:
 

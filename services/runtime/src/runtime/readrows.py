@@ -29,7 +29,7 @@ from daggerspec.columns import from_proto
 from daggerspec.limits import WATCH_S, WATCHED_ROWS
 from daggerspec.row import Row
 from daggerspec.rundir import SPEC
-from daggerspec.selection import Selection, asked
+from daggerspec.selection import Selection, from_request
 from daggerspec.sinks import display_names
 from runtime import framed, sinks
 from runtime.errors import user
@@ -140,7 +140,7 @@ def _answer(out: BinaryIO, run_dir: Path, sink: str, *, watched: bool) -> None:
         _watch(out, RowReader(run_dir, sink))
         return
     request = host_pb2.ReadHostRowsRequest.FromString(sys.stdin.buffer.read())
-    wanted = asked(request.request, [from_proto(column) for column in request.columns])
+    wanted = from_request(request.request, [from_proto(column) for column in request.columns])
     selected = partial(gateway_pb2.ReadRowsResponse, selected=True)
     for step in steps(RowReader(run_dir, sink).read(wanted), selected):
         frame(out, ROWS, step.SerializeToString())

@@ -1,10 +1,17 @@
 """A quarantined record."""
 
-from typing import Any
+from typing import Any, Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from cli.output.json_views.answers import to_json
+
+_STAGES: Final = {"decode": "not decodable", "event_time": "no usable event time"}
+
+
+def stage_text(record: telemetry_pb2.Quarantined) -> str:
+    """Describe in words where a record was quarantined, as pages do; `--stage` takes the stage itself."""
+    return f"refused by sink {record.sink}" if record.sink else _STAGES.get(record.stage, record.stage)
 
 
 def state_text(status: gateway_pb2.QuarantineStatus) -> str:

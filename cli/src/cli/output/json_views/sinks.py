@@ -4,7 +4,7 @@ from typing import Any
 
 from daggerspec.keys import every
 from daggerspec.kind import Kind
-from daggerspec.reference import needed
+from daggerspec.reference import describe_requirement
 from daggerspec.sinks import about
 
 
@@ -22,7 +22,12 @@ def kind_document(name: str, kind_: Kind) -> dict[str, Any]:
         "max_rows": can.max_rows,
         "max_bytes": can.max_bytes,
         "keys": [
-            {"key": key, "needed": needed(inner), "address": inner.address, "about": inner.about}
+            {
+                "key": key,
+                "needed": describe_requirement(inner),
+                "address": inner.address,
+                "about": inner.about,
+            }
             for key, inner in every(kind_.KEYS)
         ],
     }

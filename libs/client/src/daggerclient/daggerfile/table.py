@@ -19,7 +19,7 @@ from daggerspec import sinks as kinds
 
 
 @dataclass(frozen=True)
-class Row:
+class KeyRow:
     """A key of a dagger file, and the field that it fills."""
 
     key: str
@@ -37,7 +37,7 @@ class Row:
 
 
 def fill(
-    reader: Reader, values: Mapping[str, yaml.Node], path: str, message: Message, rows: Sequence[Row]
+    reader: Reader, values: Mapping[str, yaml.Node], path: str, message: Message, rows: Sequence[KeyRow]
 ) -> None:
     """Fill the fields of a message by the values of the mapping at a path."""
     for row in rows:
@@ -54,7 +54,7 @@ def fill(
             setattr(message, row.field, value)
 
 
-def to_values(message: Message, rows: Sequence[Row]) -> dict[str, Any]:
+def to_values(message: Message, rows: Sequence[KeyRow]) -> dict[str, Any]:
     """Make the values of the keys of a message: the inverse of `fill`."""
     present = {field.name for field, _ in message.ListFields()}
     document = {
@@ -73,36 +73,36 @@ def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
 
 
 STREAM = (
-    Row("table", TEXT, unsaid=defaults.TABLE),
-    Row("stream", TEXT, required=True, unsaid=""),
-    Row("watermark_delay", span()),
-    Row("idle_timeout", span(off=True)),
-    Row("future_tolerance", span(positive=True)),
-    Row("start", START),
+    KeyRow("table", TEXT, unsaid=defaults.TABLE),
+    KeyRow("stream", TEXT, required=True, unsaid=""),
+    KeyRow("watermark_delay", span()),
+    KeyRow("idle_timeout", span(off=True)),
+    KeyRow("future_tolerance", span(positive=True)),
+    KeyRow("start", START),
 )
 EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
 STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DISK}
 PRIORITIES = {"normal": spec_pb2.PRIORITY_NORMAL, "critical": spec_pb2.PRIORITY_CRITICAL}
 SPEC = (
-    Row("team", TEXT, required=True, unsaid=""),
-    Row("cluster", TEXT, required=True, unsaid=""),
-    Row(
+    KeyRow("team", TEXT, required=True, unsaid=""),
+    KeyRow("cluster", TEXT, required=True, unsaid=""),
+    KeyRow(
         "streams",
         items(Form(_stream, lambda it: to_values(it, STREAM)), "streams"),
         required=True,
         unsaid=[],
     ),
-    Row("sql", TEXT),
-    Row("forward", Form(forward.read, forward.show)),
-    Row("sinks", items(Form(sinks.read, sinks.show), ", ".join(kinds.names())), required=True, unsaid=[]),
-    Row("trigger", span(positive=True)),
-    Row("emit", word(EMITS), unsaid="final"),
-    Row("state", word(STATES)),
-    Row("driver_memory", MEMORY, path="driver_memory_mib"),
-    Row("consumer_group", TEXT),
-    Row("max_rows_per_batch", ROWS),
-    Row("freshness", span(positive=True)),
-    Row("priority", word(PRIORITIES)),
-    Row("needs", TEXTS),
-    Row("tests", items(Form(tests.read, tests.show), "tests")),
+    KeyRow("sql", TEXT),
+    KeyRow("forward", Form(forward.read, forward.show)),
+    KeyRow("sinks", items(Form(sinks.read, sinks.show), ", ".join(kinds.names())), required=True, unsaid=[]),
+    KeyRow("trigger", span(positive=True)),
+    KeyRow("emit", word(EMITS), unsaid="final"),
+    KeyRow("state", word(STATES)),
+    KeyRow("driver_memory", MEMORY, path="driver_memory_mib"),
+    KeyRow("consumer_group", TEXT),
+    KeyRow("max_rows_per_batch", ROWS),
+    KeyRow("freshness", span(positive=True)),
+    KeyRow("priority", word(PRIORITIES)),
+    KeyRow("needs", TEXTS),
+    KeyRow("tests", items(Form(tests.read, tests.show), "tests")),
 )

@@ -143,7 +143,7 @@ class CallParser(JsonParser):
     def _data_type(self) -> tree.DataType:
         start, name = self._start, self._curr.text.upper()
         if self._curr.kind is not TokenKind.WORD:
-            self._unexpected("A type is missing here")
+            self._refuse_token("A type is missing here")
         self._advance()
         if name not in typenames.TYPES:
             typenames.refuse(name, (start, self._prev.end + 1), self.report)

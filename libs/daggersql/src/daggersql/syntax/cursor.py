@@ -180,7 +180,7 @@ class Cursor:
     def _take(self) -> Token:
         token = self._curr
         if not token:
-            self._unexpected()
+            self._refuse_token()
         self._advance()
         return token
 
@@ -198,18 +198,18 @@ class Cursor:
 
     def _expect_word(self, word: str) -> None:
         if not self._take_word(word):
-            self._unexpected(f"{word} is missing here", word)
+            self._refuse_token(f"{word} is missing here", word)
 
     def _expect_symbol(self, symbol: str) -> None:
         if not self._take_symbol(symbol):
-            self._unexpected(f"{symbol!r} is missing here", symbol)
+            self._refuse_token(f"{symbol!r} is missing here", symbol)
 
     def _name(self, role: str) -> tree.Identifier:
         """Parse a name, quoted or not. `role`: words for the message. Raises: QueryError at another token."""
         token = self._curr
         quoted = token.kind is TokenKind.QUOTED
         if not quoted and (token.kind is not TokenKind.WORD or token.text.upper() in RESERVED):
-            self._unexpected(f"{role} is missing here")
+            self._refuse_token(f"{role} is missing here")
         self._advance()
         return self._at(tree.Identifier(this=token.text, quoted=quoted), token.start)
 
@@ -269,7 +269,7 @@ class Cursor:
     def _here(self) -> Span:
         return (self._curr.start, self._curr.end + 1) if self._curr else (len(self.sql), len(self.sql))
 
-    def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
+    def _refuse_token(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
         """Refuse the next token. A misspelt keyword just before it is suggested.
 
         Raises: QueryError SYNTAX_ERROR, always.

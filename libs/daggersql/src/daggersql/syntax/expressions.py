@@ -156,7 +156,7 @@ class ExpressionParser(OperandParser):
             node = tree.NullSafeNEQ if not negated else tree.NullSafeEQ
             return self._at(node(this=left, expression=other), start)
         else:
-            self._unexpected("NULL, TRUE, FALSE or DISTINCT FROM is missing here")
+            self._refuse_token("NULL, TRUE, FALSE or DISTINCT FROM is missing here")
         same = self._at(tree.Is(this=left, expression=right), start)
         return self._at(tree.Not(this=same), start) if negated else same
 

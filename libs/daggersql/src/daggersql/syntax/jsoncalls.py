@@ -25,7 +25,7 @@ class JsonParser(ExpressionParser):
             default = self._json_default()
             self._expect_word("ON")
             if not self._is_word("EMPTY", "ERROR"):
-                self._unexpected("EMPTY or ERROR is missing here")
+                self._refuse_token("EMPTY or ERROR is missing here")
             defaults[self._take().text.upper()] = default
         self._expect_symbol(")")
 
@@ -66,7 +66,7 @@ class JsonParser(ExpressionParser):
         if self._is_word("ERROR"):
             self._refuse_error("FALSE")
         if not self._is_word("TRUE", "FALSE", "UNKNOWN"):
-            self._unexpected("')' is missing here")
+            self._refuse_token("')' is missing here")
         place, word = self._start, self._take().text.upper()
         answer = self._at(tree.Null() if word == "UNKNOWN" else tree.Boolean(this=word == "TRUE"), place)
         self._expect_word("ON")

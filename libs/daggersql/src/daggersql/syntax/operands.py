@@ -49,7 +49,7 @@ class OperandParser(Cursor):
         """Behind a dot every word is a name."""
         token = self._curr
         if token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
-            self._unexpected("A field's name is missing here")
+            self._refuse_token("A field's name is missing here")
         self._advance()
         quoted = token.kind is TokenKind.QUOTED
         return self._at(tree.Identifier(this=token.text, quoted=quoted), token.start)
@@ -76,7 +76,7 @@ class OperandParser(Cursor):
             return self._brackets(start)
         if self._take_symbol("*"):
             return self._at(tree.Star(), start)
-        return self._unexpected()
+        return self._refuse_token()
 
     def _unicode(self, start: int) -> tree.Node:
         """U&'…', with UESCAPE 'c' behind it or a backslash before each number."""
@@ -90,7 +90,9 @@ class OperandParser(Cursor):
                 or mark.isalnum()
                 or not mark.isprintable()
             ):
-                self._unexpected("UESCAPE takes one character in quotes that is no letter, digit, + or quote")
+                self._refuse_token(
+                    "UESCAPE takes one character in quotes that is no letter, digit, + or quote"
+                )
             self._advance()
         node = tree.Literal.string(text)
         self._at(node, start)
@@ -140,7 +142,7 @@ class OperandParser(Cursor):
                 self._refuse("FORBIDDEN_SYNTAX", f"{word}(…) is not allowed.")
             return self._special_call(word, start) or self._call(start)
         if word in RESERVED:
-            self._unexpected()
+            self._refuse_token()
         return self._column(start)
 
     def _elements(self, kind: type[tree.Node], start: int) -> tree.Node:
@@ -198,7 +200,7 @@ class OperandParser(Cursor):
             self._expect_word("THEN")
             branches.append(self._at(tree.If(this=condition, true=self._expression()), begin))
         if not branches:
-            self._unexpected("WHEN is missing here", "WHEN")
+            self._refuse_token("WHEN is missing here", "WHEN")
         default = self._expression() if self._take_word("ELSE") else None
         self._expect_word("END")
         return self._at(tree.Case(this=operand, ifs=branches, default=default), start)

@@ -105,7 +105,7 @@ class QueryParser(SourceParser):
         """Parse a text that is one expression. Raises: QueryError."""
         parsed = self._expression()
         if self._curr:
-            self._unexpected()
+            self._refuse_token()
         return parsed
 
     def _check_statement(self) -> None:
@@ -113,13 +113,13 @@ class QueryParser(SourceParser):
         if word in ("SELECT", "WITH") or self._is_symbol("("):
             return
         if not self._curr:
-            self._unexpected("There is no query here", "SELECT")
+            self._refuse_token("There is no query here", "SELECT")
         if word in _STATEMENTS:
             self._refuse("FORBIDDEN_STATEMENT", f"{word} is not allowed: a dagger runs one SELECT.")
         if word == "FROM":
             self._refuse_script()
         near = nearest(word, ("SELECT", "WITH"))
-        self._unexpected("A query begins with SELECT or WITH", near or "SELECT")
+        self._refuse_token("A query begins with SELECT or WITH", near or "SELECT")
 
     def _refuse_script(self) -> None:
         """Refuse a statement that begins with FROM: Hive's scripts, or a pipe."""
@@ -135,7 +135,7 @@ class QueryParser(SourceParser):
             self._refuse("FORBIDDEN_SYNTAX", "LATERAL VIEW is not supported: use CROSS JOIN UNNEST.")
         if self._is_word("USING") or self._is_word("VERSION", "FOR"):
             self._refuse("FORBIDDEN_SYNTAX", f"{word} is not allowed here.")
-        self._unexpected()
+        self._refuse_token()
 
     # --- queries ---------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class QueryParser(SourceParser):
             self._expect_symbol(")")
             return query
         if not self._is_word("SELECT"):
-            self._unexpected("SELECT is missing here", "SELECT")
+            self._refuse_token("SELECT is missing here", "SELECT")
         return self._select(start)
 
     def _with(self) -> tree.With:

@@ -81,10 +81,10 @@ def job(
     each other.
     """
     # What was asked before something could be said leaves it unsaid: a launch says all.
-    spec = defaults.filled(dagger.name, dagger.spec)
+    spec = defaults.fill_defaults(dagger.name, dagger.spec)
     del spec.tests[:]  # a driver runs none
     catalogue = FleetCatalogue(fleet)
-    for wrong in rules.unresolved("spec", dagger.name, spec, catalogue):
+    for wrong in rules.unresolved_names("spec", dagger.name, spec, catalogue):
         raise UnresolvedName(wrong.reason, f"{wrong.field} {wrong.description}")
     context = ValidationContext(dagger.name, spec, catalogue)
     resolved = [sinks.resolve("", sink_, context)[0] for sink_ in spec.sinks]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from daggers.v1 import vitals_pb2
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from fleet.fold.dagger import Dagger
 from fleet.fold.phases import BACKING_OFF, DEGRADED, FAILED, PENDING, RUNNING, STARTING, UNREACHABLE
 from fleet.health import advice
@@ -115,11 +115,11 @@ def _of_its_ends(dagger: Dagger, now: datetime) -> Iterator[HealthIssue]:
     error, since = dagger.last_error, dagger.phase_time
     if dagger.phase == UNREACHABLE:
         host = dagger.driver.host if dagger.driver else "its host"
-        text = f"neither its heartbeat nor its process on {host} answers, for {spoken(now - since)}"
+        text = f"neither its heartbeat nor its process on {host} answers, for {format_span(now - since)}"
         yield _build_issue(advice.UNREACHABLE, f"{text}; it may still run", since)
     elif dagger.phase == PENDING and error is None:
         if now - since >= SHOWN.start:
-            text = f"no driver has been launched for {spoken(now - since)}; does a scheduler run?"
+            text = f"no driver has been launched for {format_span(now - since)}; does a scheduler run?"
             yield _build_issue(NOT_LAUNCHED, text, since)
     elif error is None:
         return
@@ -140,7 +140,7 @@ def _of_its_last_end(dagger: Dagger, now: datetime) -> Iterator[HealthIssue]:
     ended = dagger.last_exit
     if dagger.phase in (RUNNING, DEGRADED) and dagger.ends and ended is not None and ended.HasField("error"):
         since = ended.time.ToDatetime(UTC)
-        last = f"the last time {spoken(now - since)} ago"
+        last = f"the last time {format_span(now - since)} ago"
         text = f"{advice.describe_ends(dagger.ends)}, {last}: {_clause(ended.error.detail)}; it runs again"
         yield HealthIssue(ended.error.reason, text, since, advice.advise_running_again(ended.error))
 
@@ -154,7 +154,7 @@ def _of_its_host(evidence: Evidence, now: datetime) -> Iterator[HealthIssue]:
 def _of_sinks(watch: Watch, evidence: Evidence, now: datetime) -> Iterator[HealthIssue]:
     for error in evidence.heartbeat.retrying if evidence.heartbeat else ():
         since = watch.retrying.get(error.reason, now)
-        text = f"{_clause(error.detail)}, for {spoken(now - since)}; its rows wait, nothing is lost"
+        text = f"{_clause(error.detail)}, for {format_span(now - since)}; its rows wait, nothing is lost"
         yield HealthIssue(error.reason, text, since, advice.advise_retrying(error))
 
 
@@ -206,7 +206,8 @@ def _of_the_quarantine(lately: Recent) -> Iterator[HealthIssue]:
             share = share_kept_back(count, went_on)
             reasons = ", ".join(reason for reason, _ in counts.most_common(3))
             text = (
-                f"{count:,} {noun} in {spoken(lately.span)} ({share:.1%}): {reasons}; each is kept, with why"
+                f"{count:,} {noun} in {format_span(lately.span)} ({share:.1%}): {reasons};"
+                " each is kept, with why"
             )
             yield HealthIssue(QUARANTINED, text, lately.kept_back_since, ADVICE[code])
 
@@ -224,9 +225,9 @@ def _lasts(reason: str, evidence: Evidence) -> timedelta | None:
 
 
 def _sentence(reason: str, heartbeat: Heartbeat, span: timedelta) -> str:
-    lasting = spoken(span)
+    lasting = format_span(span)
     if reason == Reason.BATCH_STUCK:
-        took = spoken(timedelta(milliseconds=heartbeat.batch_duration_ms))
+        took = format_span(timedelta(milliseconds=heartbeat.batch_duration_ms))
         return f"batch {heartbeat.running_batch_id} has run for {lasting} so far, the last one took {took}"
     if reason == Reason.NO_PROGRESS:
         return f"no batch was committed and the source was not found empty for {lasting}; nothing is lost"

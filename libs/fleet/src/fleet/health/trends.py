@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from fleet.health.degradation import Limits
 
 _PAUSES: Final = 3
@@ -61,9 +61,9 @@ class Pause:
         return self.lasted >= self.limit
 
     def __str__(self) -> str:
-        came, longest = spoken(self.flow.last - self.flow.begun), spoken(self.flow.longest)
+        came, longest = format_span(self.flow.last - self.flow.begun), format_span(self.flow.longest)
         return (
-            f"no record has come for {spoken(self.lasted)};"
+            f"no record has come for {format_span(self.lasted)};"
             f" they had come for {came} without a pause above {longest}"
         )
 
@@ -109,7 +109,8 @@ class Growth:
     def __str__(self) -> str:
         return (
             f"its lag grew by {self.records:,} to {self.last.lag:,} records in"
-            f" {spoken(self.last.time - self.first.time)}: {self.share_left:.1%} of what came was not read"
+            f" {format_span(self.last.time - self.first.time)}: {self.share_left:.1%} of what came was not"
+            " read"
         )
 
     def too_much(self, limits: Limits) -> bool:

@@ -133,7 +133,7 @@ def own_secrets(
         yield f"{name}.{key.field}", reference, to
 
 
-def filled_registration(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSink:
+def fill_registration_defaults(value: spec_pb2.RegisteredSink) -> spec_pb2.RegisteredSink:
     """Return a sink that is to be registered, with the defaults of its address filled in."""
     filled_value = spec_pb2.RegisteredSink()
     filled_value.CopyFrom(value)
@@ -158,9 +158,9 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     yield from registered.limits(f"{above}.limit", name, value.limit, kind.CAPABILITIES.limits)
     wrong = list(registered.address(f"{path}.{name}", name, own, kind.KEYS))
     yield from wrong
-    known = {violation.field for violation in wrong}
+    reported = {violation.field for violation in wrong}
     address_violations = _address_wrong(f"{path}.{name}", own, value.sink, value, catalogue)
-    yield from (violation for violation in address_violations if violation.field not in known)
+    yield from (violation for violation in address_violations if violation.field not in reported)
     misplaced = list(registered.by_team(f"{above}.by_team", value, kind.KEYS))
     yield from misplaced
     if wrong or misplaced:
@@ -228,7 +228,7 @@ def _address_wrong(
             yield registered.forbidden(where, secret, "a sink of other teams")
 
 
-def named(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
+def check_names(path: str, sinks: Sequence[spec_pb2.Sink]) -> Iterator[Violation]:
     """Yield the violations of the names that the sinks of a dagger have; `path` is that of the list."""
     names = [sink.name for sink in sinks]
     for number, name in enumerate(names):
@@ -246,13 +246,13 @@ def display_names(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
     order changes no name.
     """
     names = [sink.name for sink in sinks]
-    taken = set(names)
+    used = set(names)
     unnamed = [number for number, name in enumerate(names) if not name]
     for number in sorted(unnamed, key=lambda position: sinks[position].SerializeToString(deterministic=True)):
         kind = str(sinks[number].WhichOneof("kind"))
         numbered = (kind if times == 1 else f"{kind}-{times}" for times in count(1))
-        names[number] = next(name for name in numbered if name not in taken)
-        taken.add(names[number])
+        names[number] = next(name for name in numbered if name not in used)
+        used.add(names[number])
     return names
 
 
@@ -261,7 +261,7 @@ def conditions(spec: spec_pb2.DaggerSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sink.when for sink in spec.sinks if sink.when))
 
 
-def unresolved(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Iterator[Violation]:
+def unresolved_names(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Iterator[Violation]:
     """Yield the violations of a sink's names that are not registered."""
     yield from resolve(path, sink, context)[1]
     yield from _unknown_messages(path, sink, context)
@@ -303,9 +303,9 @@ def _kinds_own(path: str, kind: Kind, own: Any, context: ValidationContext) -> I
     """Yield the violations of a kind's message: by the kind's own rules, then of its numbers, by its keys."""
     wrong = list(kind.violations(path, own, context))
     yield from wrong
-    known = {violation.field for violation in wrong}
+    reported = {violation.field for violation in wrong}
     for key in flat(kind.KEYS):
-        yield from (violation for violation in key.violations(path, own) if violation.field not in known)
+        yield from (violation for violation in key.violations(path, own) if violation.field not in reported)
 
 
 def _unknown_messages(path: str, sink: spec_pb2.Sink, context: ValidationContext) -> Iterator[Violation]:
@@ -360,7 +360,7 @@ def compares_versions(sink: spec_pb2.Sink) -> bool:
 
 
 def may_be_older(sink: spec_pb2.Sink, rows: Output, *, updates: bool) -> bool:
-    """Return whether a row that was set aside may be written over a newer one. `updates`: rows are
+    """Return whether a row that was quarantined may be written over a newer one. `updates`: rows are
     written again and again while their window is open.
     """
     return (updates and not compares_versions(sink)) or has_own_key(sink, rows)

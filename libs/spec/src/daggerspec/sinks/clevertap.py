@@ -2,7 +2,7 @@
 
 `event` is its name, `identity` the column that says whose it is, its time that of the row; every other column
 is a property, under its name without `tag_` or `label_`. A NULL is left out. A row without an identity, or
-with a value of more than 512 bytes, is set aside, and so is what CleverTap does not process. It makes a
+with a value of more than 512 bytes, is quarantined, and so is what CleverTap does not process. It makes a
 profile for an identity that it does not know.
 
 Nothing tells CleverTap that an event came again. So that few do, requests are small, and at most 10 of each
@@ -19,7 +19,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import events, fields
 from daggerspec.capabilities import Capabilities, Guarantee
-from daggerspec.destination import Destination, named, server_at
+from daggerspec.destination import Destination, from_template, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
@@ -60,7 +60,7 @@ def fill(sink: spec_pb2.CleverTapSink, dagger: str, spec: spec_pb2.DaggerSpec) -
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Return its event, or the profiles of its account."""
     sink = resolved.sink.clevertap
-    return named("clevertap", server_at(sink.url), sink.account, "" if sink.profile else sink.event)
+    return from_template("clevertap", server_at(sink.url), sink.account, "" if sink.profile else sink.event)
 
 
 def violations(path: str, sink: spec_pb2.CleverTapSink, context: ValidationContext) -> Iterator[Violation]:

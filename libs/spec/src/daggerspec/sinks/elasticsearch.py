@@ -2,9 +2,9 @@
 
 A document's `_id` is made of the row's key, so a row that is written again takes its own place; with
 `operation: update` its fields alone, and with `operation: create`, for data streams, the first one stays.
-Documents that the server refuses, for a field of another type say, are set aside, and the others are written.
-A row that is written again while its window is open (`emit: early`) counts by its batch: an older one never
-takes the place of a newer.
+Documents that the server refuses, for a field of another type say, are quarantined, and the others are
+written. A row that is written again while its window is open (`emit: early`) counts by its batch: an older
+one never takes the place of a newer.
 
 `index` may have a time in it, `trips-${window_timestamp:%Y.%m.%d}`: such indices are made by the server,
 by its templates. One without is to be there when the dagger starts, unless `create_index` is said.
@@ -26,7 +26,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, httpserver, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
-from daggerspec.destination import Destination, named, server_at
+from daggerspec.destination import Destination, from_template, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
@@ -100,7 +100,7 @@ def fill(sink: spec_pb2.ElasticsearchSink, dagger: str, spec: spec_pb2.DaggerSpe
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Return its index."""
     sink = resolved.sink.elasticsearch
-    return named("elasticsearch", server_at(sink.url), "", sink.index)
+    return from_template("elasticsearch", server_at(sink.url), "", sink.index)
 
 
 def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:
@@ -145,11 +145,11 @@ def mapping(rows: Output) -> dict[str, dict[str, object]]:
     return {column.name: _field(column.type) for column in rows.columns}
 
 
-def holds(field: Mapping[str, object], known: Mapping[str, object]) -> bool:
+def holds(field: Mapping[str, object], existing: Mapping[str, object]) -> bool:
     """Return whether a field that an index has can store values of one of ours, as far as types show."""
-    if known.get("enabled") is False:
+    if existing.get("enabled") is False:
         return True
-    ours, theirs = str(field["type"]), str(known.get("type", "object"))
+    ours, theirs = str(field["type"]), str(existing.get("type", "object"))
     if ours == "object":
         return theirs in (*_OBJECTS, "flattened", "flat_object")
     return theirs not in (*_OBJECTS, *_NEVER.get(ours, ()))

@@ -12,18 +12,19 @@ The status decides. OK and ALREADY_EXISTS: the row is taken. UNAVAILABLE, ABORTE
 DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED: it is sent again, after what `RetryInfo` or
 `grpc-retry-pushback-ms` say. UNAUTHENTICATED, PERMISSION_DENIED (SINK_DENIED) and UNIMPLEMENTED
 (SINK_MISSING): somebody has to act. INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, OUT_OF_RANGE and
-DATA_LOSS: the row is set aside, as is one that is too large. INTERNAL and UNKNOWN may mean either: the row is
-sent again, and set aside after five times if the server takes others meanwhile.
+DATA_LOSS: the row is quarantined, as is one that is too large. INTERNAL and UNKNOWN may mean either: the row
+is sent again, and quarantined after five times if the server takes others meanwhile.
 
 A method that says in its answer whether it took the row has `response`, the message that it returns, and
 `success_if`: `response.success == true`, or several such comparisons (`==`, `!=`) with `&&` between them. A
-row whose call is OK and whose answer says something else is sent again, and set aside, as if it were UNKNOWN.
+row whose call is OK and whose answer says something else is sent again, and quarantined, as one with
+UNKNOWN is.
 
 A forwarding with `payload: record` sends the value of each record as the request, as it was read; `message`
-is then the message of the stream. A record without a value (a tombstone) is set aside.
+is then the message of the stream. A record without a value (a tombstone) is quarantined.
 
 With `ordered`, the next call of a Kafka partition is made once the one before it is settled: what is made
-again holds up all behind it; what is set aside does not. The first row of a batch that gets INTERNAL or
+again holds up all behind it; what is quarantined does not. The first row of a batch that gets INTERNAL or
 UNKNOWN waits until the server takes it, as no other is tried. After a crash or an outage a partition goes on
 where its batch began: calls come again, in the same order, with the same keys.
 """
@@ -49,7 +50,7 @@ from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
     guarantee=Guarantee.AT_LEAST_ONCE,
-    because="repeats can be told, the idempotency-key of a call is the same",
+    because="repeats can be detected, the idempotency-key of a call is the same",
     upserts=False,
     repeats_tellable=True,
     records=True,
@@ -116,7 +117,7 @@ def violations(path: str, sink: spec_pb2.GrpcSink, context: ValidationContext) -
     if sink.plaintext and sink.tls.ca_file:
         problem = "says who signs the server's certificates: with plaintext it shows none"
         yield Violation(f"{path}.tls.ca_file", problem, "UNEXPECTED")
-    yield from httpserver.waited(f"{path}.deadline", sink.deadline)
+    yield from httpserver.check_timeout(f"{path}.deadline", sink.deadline)
     if not sink.message:
         yield Violation(f"{path}.message", "is required", "REQUIRED")
     yield from _method(f"{path}.method", sink, context)

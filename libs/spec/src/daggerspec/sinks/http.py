@@ -11,16 +11,16 @@ What the server answers decides: 2xx, the rows are taken, unless its body is a p
 and blocking proxies answer; with `success_contains`, 2xx whose body has this text. Other 2xx are no proof,
 and the rows are sent again, as after 408, 425, 429 and 5xx, after `Retry-After` if it says one; 401, 403, 407
 (SINK_DENIED), 404, 405 (SINK_MISSING) and 3xx (SINK_REDIRECTS), somebody has to act; any other 4xx, the rows
-of the request are set aside. So is a row that five times has no text of `success_contains`, where another
+of the request are quarantined. So is a row that five times has no text of `success_contains`, where another
 request that was taken is taken again.
 
 A forwarding with `payload: record` sends the value of each record as the body, as it was read, with the
 Content-Type application/protobuf unless `headers` say another. `${key}` and `${headers}` are the record's, in
-base64 and as JSON. A record without a value (a tombstone) is set aside.
+base64 and as JSON. A record without a value (a tombstone) is quarantined.
 
 With `ordered`, the next request of a Kafka partition is sent once the one before it is settled: what is sent
-again holds up all behind it; what is set aside does not. After a crash or an outage a partition goes on where
-its batch began: requests come again, in the same order, with the same keys.
+again holds up all behind it; what is quarantined does not. After a crash or an outage a partition goes on
+where its batch began: requests come again, in the same order, with the same keys.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fields, httpserver, query, template
 from daggerspec.capabilities import Capabilities, Guarantee
-from daggerspec.destination import Destination, named, server_at
+from daggerspec.destination import Destination, from_template, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import (
     ORDERED,
@@ -49,7 +49,7 @@ from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
     guarantee=Guarantee.AT_LEAST_ONCE,
-    because="repeats can be told, the Idempotency-Key of a request is the same",
+    because="repeats can be detected, the Idempotency-Key of a request is the same",
     upserts=False,
     repeats_tellable=True,
     records=True,
@@ -127,7 +127,7 @@ def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Return the path that its requests go to."""
     sink = resolved.sink.http
     base = urlsplit(sink.url).path.rstrip("/")
-    return named("http", server_at(sink.url), "", f"{base}{sink.path}")
+    return from_template("http", server_at(sink.url), "", f"{base}{sink.path}")
 
 
 def violations(path: str, sink: spec_pb2.HttpSink, context: ValidationContext) -> Iterator[Violation]:
@@ -199,19 +199,19 @@ def _texts(path: str, sink: spec_pb2.HttpSink, context: ValidationContext) -> It
     if sink.path and not (sink.path.startswith("/") and _PATH.fullmatch(template.literal(sink.path))):
         problem = "must begin with /, and be as URLs have it, without ? and #: parameters go into query"
         yield Violation(f"{path}.path", problem, "INVALID_URL")
-    said = [(f"{path}.path", sink.path)]
+    texts = [(f"{path}.path", sink.path)]
     for name, value in sorted(sink.headers.items()):
         where = f"{path}.headers.{name}"
         yield from httpserver.header(where, name)
         if not _VALUE.fullmatch(value):
             yield Violation(where, "must be printable ASCII characters", "INVALID_CHARACTER")
-        said.append((where, value))
-    said += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
+        texts.append((where, value))
+    texts += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
     for field, name in [(table, name) for table in ("headers", "query") for name in getattr(sink, table)]:
         if httpserver.SECRET.fullmatch(name):
             problem = "would hold a secret, and it be kept in the open: say it by `auth`"
             yield Violation(f"{path}.{field}.{name}", problem, "INLINE_SECRET")
-    for where, text in said:
+    for where, text in texts:
         wrong = list(template.violations(where, text, context.output))
         yield from wrong
         if not wrong and sink.rows_per_request > 1 and template.references(text):

@@ -18,11 +18,11 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.destination import Destination, servers_at
 from daggerspec.keys import Key
 from daggerspec.kind import ValidationContext, message_mismatches, records_only
-from daggerspec.violation import Violation, unregistered
+from daggerspec.violation import Violation, unregistered_name
 
 CAPABILITIES: Final = Capabilities(
     guarantee=Guarantee.AT_LEAST_ONCE,
-    because="repeats can be told, their key, ce_id and value are the same",
+    because="repeats can be detected, their key, ce_id and value are the same",
     upserts=False,
     repeats_tellable=True,
     records=True,
@@ -65,7 +65,7 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, context: ValidationConte
     cluster = context.catalogue.cluster(name)
     if cluster is None:
         if name != context.spec.cluster:  # which is told of by itself
-            yield unregistered(f"{path}.cluster", "cluster", name)
+            yield unregistered_name(f"{path}.cluster", "cluster", name)
     elif not cluster.kafka.bootstrap_servers:
         yield Violation(f"{path}.cluster", f"cluster {name} has no Kafka", "NO_KAFKA")
     else:

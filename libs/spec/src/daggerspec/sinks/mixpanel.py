@@ -17,7 +17,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import events, fields
 from daggerspec.capabilities import Capabilities, Guarantee
-from daggerspec.destination import Destination, named, server_at
+from daggerspec.destination import Destination, from_template, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import ValidationContext, no_messages, own_address
 from daggerspec.violation import Violation
@@ -64,7 +64,7 @@ def fill(sink: spec_pb2.MixpanelSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Return its event, in a project."""
     sink = resolved.sink.mixpanel
-    return named("mixpanel", server_at(sink.url), sink.project, sink.event)
+    return from_template("mixpanel", server_at(sink.url), sink.project, sink.event)
 
 
 def violations(path: str, sink: spec_pb2.MixpanelSink, context: ValidationContext) -> Iterator[Violation]:

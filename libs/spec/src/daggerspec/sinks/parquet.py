@@ -157,8 +157,8 @@ def _bucket(path: str, sink: spec_pb2.ParquetSink) -> Iterator[Violation]:
 
 def _folders(path: str, sink: spec_pb2.ParquetSink, context: ValidationContext) -> Iterator[Violation]:
     """Yield the violations of the folders that rows are divided into."""
-    for field, known in (("per", spec_pb2.ParquetSink.Per), ("codec", spec_pb2.ParquetSink.Codec)):
-        if getattr(sink, field) not in known.values():
+    for field, enum in (("per", spec_pb2.ParquetSink.Per), ("codec", spec_pb2.ParquetSink.Codec)):
+        if getattr(sink, field) not in enum.values():
             yield Violation(f"{path}.{field}", f"{getattr(sink, field)} is none", "UNKNOWN_ENUM_VALUE")
     if sink.zone not in zones.names():
         others = hint(nearest(sink.zone, zones.names()), "")

@@ -169,16 +169,20 @@ def type_of(spark: str) -> str:
 def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
     """Return the statements that create the table, with its key's unique index, or the table of marks."""
     name, named = table(sink), columns(sink, rows)
-    held = ", ".join(f"{quoted(named[column.name])} {type_of(column.type)}" for column in rows.columns)
-    made = f"CREATE TABLE IF NOT EXISTS {name} ({held})"
+    definitions = ", ".join(
+        f"{quote_name(named[column.name])} {type_of(column.type)}" for column in rows.columns
+    )
+    create = f"CREATE TABLE IF NOT EXISTS {name} ({definitions})"
     further = marks_ddl(sink.schema) if sink.mode == _APPEND else index_ddl(sink, rows)
-    return (made, further, f"COMMENT ON TABLE {name} IS '{MADE}'") if sink.create_table else (made, further)
+    return (
+        (create, further, f"COMMENT ON TABLE {name} IS '{MADE}'") if sink.create_table else (create, further)
+    )
 
 
 def index_ddl(sink: spec_pb2.PostgresSink, rows: Output) -> str:
     """Return the statement that creates the unique index of the table's key."""
     named = columns(sink, rows)
-    parts = ", ".join(quoted(named[column]) for column in key(sink, rows))
+    parts = ", ".join(quote_name(named[column]) for column in key(sink, rows))
     return f"CREATE UNIQUE INDEX ON {table(sink)} ({parts}) NULLS NOT DISTINCT"
 
 
@@ -194,15 +198,15 @@ def marks_ddl(schema: str) -> str:
 
 def table(sink: spec_pb2.PostgresSink) -> str:
     """Return the table's whole name, quoted."""
-    return f"{quoted(sink.schema)}.{quoted(sink.table)}"
+    return f"{quote_name(sink.schema)}.{quote_name(sink.table)}"
 
 
 def marks(schema: str) -> str:
     """Return the whole name of the table of marks, quoted; it is in the schema of tables with mode append."""
-    return f"{quoted(schema)}.{MARKS}"
+    return f"{quote_name(schema)}.{MARKS}"
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote an identifier of PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -245,16 +249,16 @@ def _name(path: str, name: str) -> Iterator[Violation]:
 
 
 def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[Violation]:
-    known = [column.name for column in rows.columns]
-    for field, said in (("key", list(sink.key)), ("columns", sorted(sink.columns))):
-        for number, name in enumerate(said):
-            if name not in known:
+    query_columns = [column.name for column in rows.columns]
+    for field, listed in (("key", list(sink.key)), ("columns", sorted(sink.columns))):
+        for number, name in enumerate(listed):
+            if name not in query_columns:
                 where = f"{path}.key[{number}]" if field == "key" else f"{path}.columns.{name}"
-                others = hint(nearest(name, known), f": it has {', '.join(known)}")
+                others = hint(nearest(name, query_columns), f": it has {', '.join(query_columns)}")
                 yield Violation(where, f"the query has no column {name}{others}", "UNKNOWN_COLUMN")
     named = columns(sink, rows)
-    for name, held in named.items():
-        yield from _name(f"{path}.columns.{name}" if name in sink.columns else path, held)
+    for name, column in named.items():
+        yield from _name(f"{path}.columns.{name}" if name in sink.columns else path, column)
     twice = sorted({name for name in named.values() if list(named.values()).count(name) > 1})
     for repeated in twice:
         yield Violation(

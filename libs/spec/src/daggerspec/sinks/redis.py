@@ -19,7 +19,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
-from daggerspec.destination import Destination, named, server_at
+from daggerspec.destination import Destination, from_template, server_at
 from daggerspec.httpserver import CA_FILE
 from daggerspec.keys import Key
 from daggerspec.kind import ValidationContext, no_messages, own_address
@@ -68,7 +68,7 @@ def fill(sink: spec_pb2.RedisSink, dagger: str, spec: spec_pb2.DaggerSpec) -> No
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Return its keys, in a database."""
     sink = resolved.sink.redis
-    return named("redis", server_at(sink.address), str(sink.database), sink.key)
+    return from_template("redis", server_at(sink.address), str(sink.database), sink.key)
 
 
 def has_own_key(sink: spec_pb2.RedisSink, rows: Output) -> bool:

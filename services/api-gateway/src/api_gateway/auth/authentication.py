@@ -13,7 +13,7 @@ from typing import Final
 from access import Principal, tokens
 from api_gateway.auth.oidc import TokenRejected, Verifier
 from api_gateway.state.fold import Fold
-from chassis.interceptors import ANONYMOUS, Call, Check, acts, bearer, unauthenticated
+from chassis.interceptors import ANONYMOUS, Call, Check, bearer, set_actor, unauthenticated_error
 from chassis.logging import note
 from chassis.tokenfile import Tokens, name_of
 
@@ -61,9 +61,9 @@ def authentication(
     async def authenticate(call: Call) -> None:
         who = await find_principal(bearer(call))
         if who is None:
-            raise unauthenticated(call, login)
+            raise unauthenticated_error(call, login)
         if who is not _NOBODY:
-            acts(who.name)
+            set_actor(who.name)
         _principal.set(who)
 
     return authenticate

@@ -101,11 +101,11 @@ class Gate:
         call, request = _current_call.get()
         refused = always or self._refuses(call)
         note(denied=decision.reason, refused=refused)
-        if not refused:  # a refused call is audited by `refused`
+        if not refused:  # a refused call is audited by `record_error`
             self._audit.tell(self._build_record(call, request, decision, audits.REFUSED))
         return refused
 
-    def refused(self, call: Call, request: Any | None, error: ApiError) -> None:
+    def record_error(self, call: Call, request: Any | None, error: ApiError) -> None:
         """Audit a call that failed because its caller lacks a permission; ignore all other errors."""
         if error.code == grpc.StatusCode.UNAUTHENTICATED:
             self._audit.tell(self._unauthenticated_record(call, error))
@@ -139,7 +139,7 @@ class Gate:
             peer=place_of(call.context.peer()),
         )
 
-    def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
+    def filter_answer(self, call: Call, request: Any, answer: Any) -> Any | None:
         """Return the part of a response that the caller may see.
 
         Raises: ApiError, PERMISSION_DENIED where a watch outlives the caller's role.

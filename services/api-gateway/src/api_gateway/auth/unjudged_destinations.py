@@ -78,7 +78,7 @@ class UnjudgedDestinations:
                 del index[key]
 
     def _note(self, dagger: Dagger) -> None:
-        spec = defaults.filled(dagger.name, dagger.spec)
+        spec = defaults.fill_defaults(dagger.name, dagger.spec)
         resolved = sinks.all_resolved("", ValidationContext(dagger.name, spec, FleetCatalogue(self._fleet)))
         places = tuple(place for sink, _ in resolved if (place := sinks.destination(sink)) is not None)
         self._written[dagger.name] = places

@@ -25,7 +25,7 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggerspec import fields
 from daggerspec.columns import to_proto
-from daggerspec.defaults import PREVIEWED, filled
+from daggerspec.defaults import PREVIEWED, fill_defaults
 from daggerspec.limits import PREVIEW_LAST, PREVIEW_RECORDS, PREVIEW_ROWS, PREVIEW_S
 from daggerspec.querytests import without_tests
 from daggerspec.violation import Violation
@@ -76,7 +76,7 @@ class Previews:
         """Yield the columns, the rows of windows as they close, and the summary. Raises: ApiError."""
         began = time.monotonic()
         name, spec = request.name or PREVIEWED, without_tests(without_sinks(request.spec))
-        spec = filled(name, spec)
+        spec = fill_defaults(name, spec)
         validation = await self._requests.validate(name, spec, context, written=False)
         refuse(
             [

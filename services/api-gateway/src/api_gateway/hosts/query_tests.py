@@ -25,7 +25,7 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggerspec import fields
 from daggerspec.columns import Column
-from daggerspec.defaults import PREVIEWED, filled
+from daggerspec.defaults import PREVIEWED, fill_defaults
 from daggerspec.exactjson import dumps
 from daggerspec.limits import PREVIEW_S, TEST_ROWS
 from daggerspec.nearest import hint, nearest
@@ -67,7 +67,7 @@ class QueryTests:
         """Yield the progress and the result of each test, and how many passed. Raises: ApiError."""
         began = time.monotonic()
         name = request.name or PREVIEWED
-        spec = filled(name, without_sinks(request.spec))
+        spec = fill_defaults(name, without_sinks(request.spec))
         validation = await self._requests.validate(name, spec, context, written=False)
         chosen = [test for test in spec.tests if not request.tests or test.name in request.tests]
         wrong = [

@@ -13,7 +13,7 @@ from api_gateway.hosts.client import PLAN_S, Hosts, in_time
 from api_gateway.validate.dagger_requests import DaggerRequests, refuse
 from chassis.interceptors import Context
 from daggerspec import fields, sinks
-from daggerspec.defaults import SINKS_TESTED, filled
+from daggerspec.defaults import SINKS_TESTED, fill_defaults
 from daggerspec.violation import Violation
 
 _NOT_THEIRS: Final = "only who may change the dagger has them tried"
@@ -34,7 +34,7 @@ class SinkTests:
         wrong = list(_wrong(request))
         if request.HasField("spec"):
             test_request.name = request.name or SINKS_TESTED
-            test_request.spec.CopyFrom(filled(test_request.name, request.spec))
+            test_request.spec.CopyFrom(fill_defaults(test_request.name, request.spec))
             validation = await self._requests.validate(test_request.name, test_request.spec, context)
             wrong += validation.violations
         refuse(wrong)

@@ -24,8 +24,8 @@ from chassis.errors import invalid
 from chassis.interceptors import Context, actor
 from daggerspec import catalogue, secrets
 from daggerspec.catalogue import UnresolvedName
-from daggerspec.defaults import filled_cluster
-from daggerspec.violation import Violation, unregistered
+from daggerspec.defaults import fill_cluster_defaults
+from daggerspec.violation import Violation, unregistered_name
 from fleet import Fleet
 from fleet.fold import view
 from fleet.fold.answers import about
@@ -55,7 +55,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.RegisterClusterRequest, context: Context
     ) -> gateway_pb2.RegisterClusterResponse:
         """Register a cluster, or replace one."""
-        cluster = filled_cluster(request.cluster)
+        cluster = fill_cluster_defaults(request.cluster)
         event = events_pb2.ClusterRegistered(meta=meta_of(request), cluster=cluster)
         entry = self._fleet.clusters.get(cluster.name)
         before = entry.value if entry else None
@@ -205,7 +205,7 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
             f"{path}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED"
         )
     elif cluster is None:
-        yield add_suggestion(unregistered(f"{path}.cluster", "cluster", stream.cluster), fleet)
+        yield add_suggestion(unregistered_name(f"{path}.cluster", "cluster", stream.cluster), fleet)
     elif not cluster.value.kafka.bootstrap_servers:
         yield Violation(f"{path}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
     if not stream.time_field:

@@ -33,7 +33,7 @@ from api_gateway.validate import apply_action, downstream, edit_plan, offered_st
 from api_gateway.validate.dagger_requests import DaggerRequests, meta_of, refuse
 from chassis.interceptors import Context, actor
 from daggerspec import fields
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
@@ -128,10 +128,15 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         meta = meta_of(apply_request)
         _, revise = await self._parts.requests.prepare_request(apply_request, meta, context)
         after = edit_plan.Revision(
-            filled(name, revise.spec), await self._parts.requests.plan(name, filled(name, revise.spec))
+            fill_defaults(name, revise.spec),
+            await self._parts.requests.plan(name, fill_defaults(name, revise.spec)),
         )
         dagger = self._fleet.living(name)
-        before = None if dagger is None else await self._parts.requests.plan(name, filled(name, dagger.spec))
+        before = (
+            None
+            if dagger is None
+            else await self._parts.requests.plan(name, fill_defaults(name, dagger.spec))
+        )
         watermark = None
         if dagger is not None and (vitals := self._parts.heartbeats.vitals(dagger)).HasField("watermark"):
             watermark = vitals.watermark.ToDatetime(tzinfo=UTC)
@@ -280,7 +285,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self, request: gateway_pb2.ValidateRequest, context: Context
     ) -> gateway_pb2.ValidateResponse:
         """Validate a specification; problems are findings of the response, not errors."""
-        name, spec = request.name, filled(request.name, request.spec)
+        name, spec = request.name, fill_defaults(request.name, request.spec)
         validation = await self._parts.requests.validate(name, spec, context)
         event = events_pb2.DaggerRequested(name=name, spec=spec, warnings=validation.warnings)
         wrong = list(fields.name("name", name)) if name else []

@@ -17,7 +17,7 @@ from api_gateway.watch_limits import damage_error, unavailable_error
 from chassis.interceptors import Context
 from daggerspec import fields
 from daggerspec.changes import changes
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from eventlog import Log, LogDamaged, LogUnavailable, Record
 from fleet.fold.dagger import Revision
 
@@ -79,7 +79,7 @@ def _one(revision: Revision, record: Record) -> gateway_pb2.Revision:
         sequence=revision.sequence,
         actor=event.meta.actor,
         message=event.meta.message,
-        spec=filled(event.name, event.spec),
+        spec=fill_defaults(event.name, event.spec),
     )
     message.time.FromDatetime(record.time)
     return message

@@ -91,7 +91,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         self, request: pb.RegisterSinkRequest, context: Context
     ) -> pb.RegisterSinkResponse:
         """Register a sink, or replace one."""
-        sink = sinks.filled_registration(request.sink)
+        sink = sinks.fill_registration_defaults(request.sink)
         sink.exempt = is_administrator(principal(), self._fleet)
         event = events_pb2.SinkRegistered(meta=meta_of(request), sink=sink)
         reach = await self._reach.check_registered("sink.sink", sink)

@@ -25,7 +25,7 @@ from chassis.interceptors import Context, actor
 from chassis.logging import note
 from daggerspec import cutover, fields, sinks
 from daggerspec.columns import Column
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.violation import Violation
 from daggersql import Plan
 from fleet import Answer, Dagger, Fleet, Refusal
@@ -105,10 +105,10 @@ class DaggerRequests:
 
         others: other events an earlier gateway may have written for this id. Raises: ApiError.
         """
-        name, spec = request.name, filled(request.name, request.spec)
+        name, spec = request.name, fill_defaults(request.name, request.spec)
         living = self._fleet.living(name)
         # a default that is newer than the dagger is no change of it, and no reason for a restart
-        if living is not None and filled(name, living.spec) == spec:
+        if living is not None and fill_defaults(name, living.spec) == spec:
             spec = living.spec
 
         def event(
@@ -277,7 +277,7 @@ class DaggerRequests:
                 continue
             who = Principal(dagger.updater, administrator=not is_principal(dagger.updater))
             if sensitive.unseen(who, dagger.spec, self._fleet):
-                spec = filled(name, dagger.spec)
+                spec = fill_defaults(name, dagger.spec)
                 validation = await self._check_spec(name, spec, accepted=True)
                 conflicts += [
                     (dagger, one) for one in self._unseen_places(who, spec, validation, written=True)
@@ -298,7 +298,7 @@ class DaggerRequests:
         """Return the origins of the rows of a dagger with this specification, by the rules it was accepted
         by; None where its query can no longer be checked.
         """
-        return _row_origins(spec, await self._check_spec(name, filled(name, spec), accepted=True))
+        return _row_origins(spec, await self._check_spec(name, fill_defaults(name, spec), accepted=True))
 
     async def columns(self, dagger: Dagger) -> Sequence[Column]:
         """Return the output columns of a dagger; none where its query can no longer be checked."""

@@ -16,7 +16,7 @@ from api_gateway.validate import apply_action
 from daggerspec import cutover, sinks, state
 from daggerspec.changes import Change, changes
 from daggerspec.columns import Column, Role, to_proto
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.querytests import runs_alike
 from daggersql import Plan
 from fleet import Dagger
@@ -85,7 +85,7 @@ def build_plan(
     whether the leading scheduler does cutovers.
     """
     action = apply_action.action(dagger, after.spec)
-    revision_before = None if dagger is None else Revision(filled(dagger.name, dagger.spec), before)
+    revision_before = None if dagger is None else Revision(fill_defaults(dagger.name, dagger.spec), before)
     effect = NOTHING if action == apply_action.UNCHANGED else effect_of(dagger, revision_before, after)
     changed = changes(revision_before.spec, after.spec) if revision_before else []
     columns = list(_columns(before, after.plan)) if revision_before else []

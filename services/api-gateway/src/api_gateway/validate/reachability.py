@@ -34,7 +34,7 @@ from chassis.egress.pools import resolve
 from chassis.egress.proxies import Proxies
 from chassis.interceptors import Context
 from daggerspec import defaults, destinations, folders, sinks, topics
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
 from fleet.fold.resolve import FleetCatalogue
@@ -110,7 +110,7 @@ class Reach:
         `resolved_sinks` have their addresses.
         """
         living = self._fleet.living(name)
-        before = defaults.filled(name, living.spec) if living else spec_pb2.DaggerSpec()
+        before = defaults.fill_defaults(name, living.spec) if living else spec_pb2.DaggerSpec()
         ruled = {
             f"{path}.sinks[{number}]": sink.sink
             for number, sink in enumerate(resolved_sinks)
@@ -178,7 +178,7 @@ class Reach:
 
     def _resolve_sinks(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:
         """Return the sinks of a specification with their addresses."""
-        context = Asked(name, spec, FleetCatalogue(self._fleet))
+        context = ValidationContext(name, spec, FleetCatalogue(self._fleet))
         return [resolved.sink for resolved, _ in sinks.all_resolved("", context)]
 
     async def _refused_servers(

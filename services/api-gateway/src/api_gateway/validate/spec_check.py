@@ -12,7 +12,7 @@ from api_gateway.not_found import add_suggestion
 from api_gateway.validate.query_checks import Checks
 from daggerspec import query, rules, sinks
 from daggerspec.catalogue import UnresolvedName
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 from daggerspec.nearest import nearest
 from daggerspec.query import Query
 from daggerspec.violation import Edit, Violation, line_starts
@@ -63,7 +63,7 @@ class SpecValidation:
 
     def locate_violation(self, violation: Violation) -> Violation:
         """Move a violation at a place of the query to the field that the query is in."""
-        return self.text.located(self.path, violation)
+        return self.text.locate(self.path, violation)
 
     def _format_warning(self, violation: Violation) -> str:
         place = f"line {violation.line}, column {violation.column}" if violation.line else violation.field
@@ -96,7 +96,7 @@ async def validate(
             checked = await checks.check(spec, fleet, accepted=is_accepted, unknown=unknown)
         except UnresolvedName as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
-    context = Asked(name, spec, catalogue, checked.plan)
+    context = ValidationContext(name, spec, catalogue, checked.plan)
     resolved_sinks = sinks.all_resolved(path, context)
     others += rules.violations(path, context, resolved_sinks)
     others += checked.wrong_conditions(f"{path}.sinks", [sink.when for sink in spec.sinks])

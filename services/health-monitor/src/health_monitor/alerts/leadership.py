@@ -14,7 +14,7 @@ from typing import Final
 from daggers.v1 import alerts_pb2
 
 from chassis.logging import logger, note, unit_of_work
-from election import Beats, Election, Holder, LeadershipLost, Office
+from election import Beats, Election, ElectionEvents, Holder, LeadershipLost
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
@@ -36,9 +36,9 @@ class Identity:
     host: str
 
 
-def office(ledger: Ledger) -> Office:
-    """Describe the office of the leading monitor: its events, and its holder according to the ledger."""
-    return Office(
+def election_events(ledger: Ledger) -> ElectionEvents:
+    """Describe the election of the leading monitor: its events, and its leader according to the ledger."""
+    return ElectionEvents(
         "health-monitor",
         claim=lambda me, host: alerts_pb2.MonitorStarted(monitor_id=me, host=host),
         beat=lambda epoch, me: alerts_pb2.MonitorBeat(epoch=epoch, monitor_id=me),
@@ -70,7 +70,7 @@ class Leadership:
         """Whether it is shutting down, and begins nothing more."""
         self._clock = clock
         self._election = Election(
-            office(self.ledger),
+            election_events(self.ledger),
             self.follower,
             beats,
             id=identity.monitor_id,

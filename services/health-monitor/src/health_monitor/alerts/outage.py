@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from daggers.v1 import alerts_pb2
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from fleet.alerts.alert import (
     PLATFORM,
     Alert,
@@ -78,8 +78,8 @@ def kafka_away(reach: Reach, *, now: datetime, limit: timedelta) -> Finding | No
     if not reach.away or lasted < limit:
         return None
     summary = (
-        f"Kafka has taken no record of the health monitor for {spoken(lasted)}: no dagger can be judged, and"
-        " those that need the same Kafka stand still"
+        f"Kafka has taken no record of the health monitor for {format_span(lasted)}: no dagger can be judged,"
+        " and those that need the same Kafka stand still"
     )
     return Finding(True, summary, reach.missing, measure=seconds(lasted, limit))
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from daggers.v1 import alerts_pb2, gateway_pb2
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from fleet import Dagger
 from fleet.alerts.alert import Condition, Severity
 from fleet.fold.phases import (
@@ -187,7 +187,8 @@ def _unreachable(
     if watch.answers:
         return Finding(False, "its Spark driver answers", now)
     summary = (
-        f"no heartbeat for {spoken(quiet)}, and its Spark driver on {host} does not answer; it may still run"
+        f"no heartbeat for {format_span(quiet)}, and its Spark driver on {host} does not answer;"
+        " it may still run"
     )
     return Finding(True, summary, since, measure=seconds(quiet, limits.silence))
 
@@ -216,7 +217,7 @@ def _no_progress(
     since = max(reported or max(watch.since, hearing), dagger.update_time)
     if not stalled(dagger, now - since, limits):
         return None
-    summary = _describe_stall(dagger, watch, evidence, spoken(now - since), now)
+    summary = _describe_stall(dagger, watch, evidence, format_span(now - since), now)
     measure = seconds(now - since, patience(dagger, limits))
     owner = ADVICE[_STALLED.get(dagger.phase, Reason.NO_PROGRESS)]
     return Finding(True, summary, since, measure=measure, advice=owner)
@@ -225,9 +226,9 @@ def _no_progress(
 def _describe_stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime) -> str:
     """Describe what the dagger has been doing for `span` instead of making progress."""
     heartbeat = evidence.heartbeat
-    silence = spoken(evidence.quiet or timedelta(0))
+    silence = format_span(evidence.quiet or timedelta(0))
     if dagger.phase == PENDING:
-        span = spoken(now - max(dagger.phase_time, dagger.update_time))
+        span = format_span(now - max(dagger.phase_time, dagger.update_time))
         waits = f": {why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
         return f"no driver has been launched for {span}{waits}"
     if dagger.phase == BACKING_OFF:
@@ -244,7 +245,7 @@ def _describe_stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str,
         return f"no heartbeat for {silence}, though its Spark driver answers"
     if evidence.batch_age is not None:
         batch = f"batch {heartbeat.running_batch_id}" if heartbeat.HasField("running_batch_id") else "a batch"
-        return f"no progress for {span}: {batch} has been running for {spoken(evidence.batch_age)}"
+        return f"no progress for {span}: {batch} has been running for {format_span(evidence.batch_age)}"
     return f"no progress for {span}: no batch was committed and the source was not found empty"
 
 

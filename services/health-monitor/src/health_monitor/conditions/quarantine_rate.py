@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from fleet.health.advice import ADVICE, QUARANTINED, REFUSED
 from fleet.health.degradation import Limits, share_kept_back, too_many
 from fleet.health.watch import Sample, Watch
@@ -23,7 +23,7 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
     first, last = watch.samples[0], watch.samples[-1]
     records = _Share(tuple(map(_quarantined_records, watch.samples)), last.rows_in - first.rows_in)
     rows = _Share(tuple(sample.refused for sample in watch.samples), last.rows_out - first.rows_out)
-    span = spoken(last.time - first.time)
+    span = format_span(last.time - first.time)
     exceeded = {
         f"{share.count:,} {subject} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
         for share, subject, of in (

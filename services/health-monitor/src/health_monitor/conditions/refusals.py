@@ -14,7 +14,7 @@ from typing import Final
 
 from daggers.v1 import alerts_pb2, audit_pb2
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from eventlog import Record
 from fleet.alerts.alert import PRINCIPAL
 from fleet.alerts.ledger import Ledger
@@ -100,12 +100,14 @@ class Refusals:
             one.forget(now)
         most = max((one.calls for one in by_address.values()), default=0)
         if most < MOST:
-            text = f"it was refused less than {MOST} times in the last {spoken(WITHIN)}"
+            text = f"it was refused less than {MOST} times in the last {format_span(WITHIN)}"
             return Finding(False, text, now, measure=Measure(most, MOST, "count"))
         many = {address: one for address, one in by_address.items() if one.calls >= MOST}
         since = min(one.refusals[0][0] for one in many.values())
         times = sum(one.calls for one in many.values())
-        summary = f"{_who(principal, many)} refused {times} times in {spoken(WITHIN)}: {_why(many.values())}"
+        summary = (
+            f"{_who(principal, many)} refused {times} times in {format_span(WITHIN)}: {_why(many.values())}"
+        )
         return Finding(True, summary, since, measure=Measure(most, MOST, "count"))
 
     def _forget(self, now: datetime) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from daggers.v1 import alerts_pb2, gateway_pb2
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from daggerspec.limits import OVERDUE_S
 from fleet import Dagger
 from fleet.alerts.alert import Condition
@@ -49,9 +49,9 @@ def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Lim
         return None
     ends = ends_lately(history.ends, dagger.update_time, limits, now)
     if len(ends) < limits.restarts:
-        often = f"{advice.describe_ends(len(ends))} in {spoken(limits.restarts_within)}"
+        often = f"{advice.describe_ends(len(ends))} in {format_span(limits.restarts_within)}"
         return Finding(False, often, now)
-    summary = f"{advice.describe_ends(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
+    summary = f"{advice.describe_ends(len(ends))} in {format_span(now - ends[0])}: {why(history.error)}"
     measure = Measure(len(ends), limits.restarts, "count")
     owner = advice.advise_ended(history.error, dagger.last_good_version) if history.error else None
     return Finding(True, summary, ends[0], measure=measure, advice=owner)

@@ -10,7 +10,7 @@ from daggers.v1 import alerts_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import Field
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -55,7 +55,7 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         lines = [
             head,
             escape(alert.resolved.summary),
-            f"it lasted {spoken(alert.lasted)}; it was: {escape(fired.summary)}",
+            f"it lasted {format_span(alert.lasted)}; it was: {escape(fired.summary)}",
         ]
     footer = f"incident {alert.incident}"
     if fired.team:

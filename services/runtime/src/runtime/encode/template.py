@@ -38,7 +38,7 @@ def objects(text: str, columns: Columns, rows: int) -> list[str | None]:
     """Fill a JSON template for each row; None for a row with a NULL within a string, or a time beyond its
     format.
     """
-    segments = [_json(part, columns) for part in _merge(_segments(template.parsed(text)))]
+    segments = [_json(part, columns) for part in _merge(_segments(template.parse_json(text)))]
     return _join(segments, rows)
 
 

@@ -62,7 +62,7 @@ def of(
     pieces: list[list[str]] = []
     too_long: dict[int, str] = {}
     for property_ in events.properties(event, identity, layout):
-        texts, name = json_text.texts(columns[property_.name]), events.named(property_.name)
+        texts, name = json_text.texts(columns[property_.name]), events.property_name(property_.name)
         if longest:
             for row in _longer(texts, longest + 2):  # it may have quotes
                 too_long.setdefault(row, name)

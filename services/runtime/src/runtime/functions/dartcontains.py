@@ -94,4 +94,4 @@ def _patterns(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
 
 def register(session: Registration) -> None:
     """Bring `dartcontains(STRING, STRING, STRING) -> BOOLEAN` to the session."""
-    session.uncounted("dartcontains", compute, "boolean")
+    session.register_uncounted("dartcontains", compute, "boolean")

@@ -48,4 +48,4 @@ def look_up(values: Mapping[str, str], keys: pa.Array, defaults: pa.Array) -> pa
 
 def register(session: Registration) -> None:
     """Bring `dartget(STRING, STRING, STRING) -> STRING` to the session."""
-    session.uncounted("dartget", compute, "string")
+    session.register_uncounted("dartget", compute, "string")

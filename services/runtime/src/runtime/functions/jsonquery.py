@@ -46,4 +46,4 @@ def register(session: Registration) -> None:
         counter.add(invalid)
         return answers
 
-    session.uncounted("jsonquery", compute, "string")
+    session.register_uncounted("jsonquery", compute, "string")

@@ -55,4 +55,4 @@ def register(session: Registration) -> None:
         counter.add(invalid_rows((times, values, start, minutes), proper))
         return answers
 
-    session.uncounted("lineartrend", compute_and_count, "double")
+    session.register_uncounted("lineartrend", compute_and_count, "double")

@@ -42,4 +42,4 @@ def register(session: Registration) -> None:
         counter.add(invalid)
         return pa.array(answers, pa.string())
 
-    session.uncounted("selectfields", compute, "string")
+    session.register_uncounted("selectfields", compute, "string")

@@ -15,7 +15,7 @@ from typing import Final
 
 from daggers.v1.telemetry_pb2 import Freshness, Measure
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from daggerspec import limits
 from runtime.launch.row_ages import PartAges, age_of
 from runtime.launch.symptoms import DriverWarning
@@ -143,13 +143,13 @@ def _measured_s(sink: SinkFreshness, now: datetime) -> float:
 
 def _sentence(name: str, sink: SinkFreshness, objective: timedelta, now: datetime) -> str:
     if _waits_too_long(sink, objective, now):
-        waited, most = spoken(_waiting_time(sink, now)), spoken(objective)
+        waited, most = format_span(_waiting_time(sink, now)), format_span(objective)
         return f"a row whose window ended {waited} ago waits for {name}, where {most} is the objective"
     counts = sink.lately(now, _RECENT)
     share, p95 = _share_later(counts, objective), timedelta(milliseconds=quantile_ms(counts, 0.95))
     return (
-        f"{share:.1%} of the {sum(counts.values()):,} rows of the last {spoken(_RECENT)} were in {name} later"
-        f" than {spoken(objective)} after the end of their window, p95 {spoken(p95)}"
+        f"{share:.1%} of the {sum(counts.values()):,} rows of the last {format_span(_RECENT)} were in {name}"
+        f" later than {format_span(objective)} after the end of their window, p95 {format_span(p95)}"
     )
 
 

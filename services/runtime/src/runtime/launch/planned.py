@@ -14,7 +14,7 @@ import daggersql
 from daggerspec import query, rules, state
 from daggerspec import sinks as rulebook
 from daggerspec.catalogue import UnresolvedName
-from daggerspec.kind import Asked
+from daggerspec.kind import ValidationContext
 from daggerspec.launch import LaunchCatalogue
 from daggerspec.violation import Violation
 from runtime.encode.rows import Layout
@@ -48,12 +48,12 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     answer, text = daggersql.CheckResult(None, ()), query.of(spec.spec)
     if rules.is_judgeable(spec.spec, catalogue):
         answer = _check_query(text, spec, catalogue)
-    context = Asked(spec.dagger, spec.spec, catalogue, answer.plan)
+    context = ValidationContext(spec.dagger, spec.spec, catalogue, answer.plan)
     violations = list(rules.violations("spec", context, rulebook.all_resolved("spec", context)))
     violations += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
     violations += _find_foreign_destinations(spec)
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
-    violations += [text.located("spec", error.violation("")) for error in errors]
+    violations += [text.locate("spec", error.violation("")) for error in errors]
     if violations or answer.plan is None:
         raise violation_error(violations)
     return answer.plan

@@ -133,7 +133,7 @@ class Shadow:
             next_end=_micros(first),
             holds=_micros(NEVER if self._held_back is None or is_driver else self._held_back),
             final=self._final,
-            taken=is_driver,
+            has_taken_over=is_driver,
         )
         if state != self._reported:
             replace_text(self._launch.run_dir / rundir.SHADOW, state.as_json())

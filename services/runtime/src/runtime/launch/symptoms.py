@@ -14,7 +14,7 @@ from typing import Final
 
 from daggers.v1.telemetry_pb2 import Measure
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from daggerspec import limits
 from runtime.source.metrics import NewestRecord, ReaderMetrics
 from runtime.source.watermark import WatermarkState
@@ -166,8 +166,8 @@ def warnings(symptoms: Symptoms, now: datetime) -> Sequence[DriverWarning]:
         lasted, longest = now - waiting.since, symptoms.patience + OVERDUE
         late = sum(waiting.late.values())
         text = (
-            f"{waiting.read:,} rows were read in {spoken(lasted)} ({late:,} of them late), and no"
-            f" window was closed, which takes at most {spoken(symptoms.patience)}; {stands}"
+            f"{waiting.read:,} rows were read in {format_span(lasted)} ({late:,} of them late), and no"
+            f" window was closed, which takes at most {format_span(symptoms.patience)}; {stands}"
         )
         overdue = Measure(value=lasted.total_seconds(), limit=longest.total_seconds(), unit="s")
         active.append(DriverWarning(NO_OUTPUT, text, overdue))
@@ -203,7 +203,9 @@ def _sum(rows: Sequence[Rows], now: datetime) -> Rows:
 def _late_rows(symptoms: Symptoms, lately: Rows, now: datetime) -> str:
     late, windows = sum(lately.late.values()), lately.late_windows
     share = f" ({late / lately.read:.1%})" if lately.read else ""
-    counted = f"{late:,} of the {lately.read:,} rows of the last {spoken(SPAN)}{share} came after a window of"
+    counted = (
+        f"{late:,} of the {lately.read:,} rows of the last {format_span(SPAN)}{share} came after a window of"
+    )
     missing = f"theirs was closed, and are missing from {windows:,} windows in all."
     if len(lately.late) > 1:
         by_table = (f"{rows:,} of {table}" for table, rows in sorted(lately.late.items()))
@@ -221,9 +223,11 @@ def _cause(late: LateCause) -> str:
     if mover is None:
         return "Event time had come that far before this launch."
     than = timedelta(milliseconds=mover.time - late.newest)
-    ahead = f"{spoken(than)} ahead of the newest of them"
+    ahead = f"{format_span(than)} ahead of the newest of them"
     if mover.ahead >= _SECOND_MS:
-        ahead = f"{spoken(timedelta(milliseconds=mover.ahead))} ahead of the clock when it was read, {ahead}"
+        ahead = (
+            f"{format_span(timedelta(milliseconds=mover.ahead))} ahead of the clock when it was read, {ahead}"
+        )
     moved_to = datetime.fromtimestamp(mover.time / _SECOND_MS, UTC)
     return f"Event time was moved to {_format_time(moved_to)} by {mover.position}: {ahead}."
 

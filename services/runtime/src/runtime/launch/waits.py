@@ -14,7 +14,7 @@ from typing import Final
 
 from daggers.v1.telemetry_pb2 import Measure
 
-from chassis.durations import spoken
+from chassis.durations import format_span
 from daggerspec import limits
 from runtime.launch.symptoms import DriverWarning
 from runtime.source.status import ObservedTimes, OpenTransaction, SourceState
@@ -99,14 +99,14 @@ def warnings(waits: Waits, now: datetime) -> Sequence[DriverWarning]:
 
 def _sentence(partition: str, wait: Behind, others: int, now: datetime) -> str:
     more = f" and {others} more" if others else ""
-    lasted = spoken(now - wait.since)
+    lasted = format_span(now - wait.since)
     sentence = f"event time has waited for {partition}{more} since {_format_time(wait.since)} ({lasted})"
     if wait.newest is None:
         sentence = f"{sentence}, of which this launch has read no record"
     else:
         sentence = f"{sentence}, whose newest record is of {_format_time(_instant(wait.newest))}"
         if wait.behind:
-            sentence = f"{sentence}, {spoken(timedelta(milliseconds=wait.behind))} behind the others"
+            sentence = f"{sentence}, {format_span(timedelta(milliseconds=wait.behind))} behind the others"
     if (open_ := wait.open_transaction) is not None:
         topic, _, number = partition.rpartition("/")
         tool = "kafka-transactions.sh --bootstrap-server HOST:PORT"

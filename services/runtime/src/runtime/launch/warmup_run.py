@@ -21,7 +21,7 @@ from google.protobuf.descriptor import FileDescriptor
 from pyspark.sql import SparkSession
 
 from daggerspec import rundir
-from daggerspec.defaults import filled
+from daggerspec.defaults import fill_defaults
 from daggerspec.topics import HEARTBEATS, QUARANTINE
 from runtime.clients import mock_cluster
 from runtime.clients.kafka import client, client_properties
@@ -80,7 +80,7 @@ def job(folder: Path, address: str, number: int) -> spec_pb2.JobSpec:
         dagger=NAME,
         version=1,
         generation=number,
-        spec=filled(NAME, spec),
+        spec=fill_defaults(NAME, spec),
         descriptors=_descriptors(),
         platform=kafka,
         checkpoint_root=str(folder / f"checkpoints-{number}"),

@@ -43,7 +43,7 @@ _DOWNLOAD_S = 60.0
 _PIECE = 1024 * 1024
 
 
-class Unreadable(Exception):  # noqa: N818 - reads as what is wrong
+class TableUnreadable(Exception):  # noqa: N818 - reads as what is wrong
     """Raised for a location without content; the text is one sentence."""
 
 
@@ -172,7 +172,7 @@ class References:
             content = parse(table.location.format, data)
             for check in table.checks:
                 check(content)
-        except (Unreadable, InvalidContent) as problem:
+        except (TableUnreadable, InvalidContent) as problem:
             table.trouble, table.due = str(problem), now + _RETRY_S
             logger().warning("reference.not_refreshed", reference=name, problem=table.trouble)
             return
@@ -227,7 +227,7 @@ def fetch(location: str) -> bytes:
         with Path(location).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as problem:
-        raise Unreadable(f"{location} cannot be read: {problem.strerror}.") from None
+        raise TableUnreadable(f"{location} cannot be read: {problem.strerror}.") from None
     return _check_size(location, data)
 
 
@@ -240,9 +240,9 @@ def _download(url: str) -> bytes:
             status = answer.status
             answer.close()
     except (urllib3.exceptions.HTTPError, ValueError) as problem:
-        raise Unreadable(f"{_without_secrets(url)} does not answer: {type(problem).__name__}.") from None
+        raise TableUnreadable(f"{_without_secrets(url)} does not answer: {type(problem).__name__}.") from None
     if status != 200:
-        raise Unreadable(f"{_without_secrets(url)} answers with status {status}.")
+        raise TableUnreadable(f"{_without_secrets(url)} answers with status {status}.")
     return _check_size(_without_secrets(url), data)
 
 
@@ -259,14 +259,16 @@ def _read_body(answer: urllib3.BaseHTTPResponse, url: str) -> bytes:
     data, end = bytearray(), time.monotonic() + _DOWNLOAD_S
     while len(data) <= MAX_BYTES and (piece := answer.read1(_PIECE)):
         if time.monotonic() > end:
-            raise Unreadable(f"{_without_secrets(url)} gave only {len(data)} bytes in {_DOWNLOAD_S:.0f} s.")
+            raise TableUnreadable(
+                f"{_without_secrets(url)} gave only {len(data)} bytes in {_DOWNLOAD_S:.0f} s."
+            )
         data += piece
     return bytes(data)
 
 
 def _check_size(location: str, data: bytes) -> bytes:
     if len(data) > MAX_BYTES:
-        raise Unreadable(f"{location} is larger than {MAX_BYTES // 2**20} MiB.")
+        raise TableUnreadable(f"{location} is larger than {MAX_BYTES // 2**20} MiB.")
     return data
 
 

@@ -14,7 +14,7 @@ It may have four more. A trial of a sink calls the first two, the driver the oth
     commit(target, batch, receipts) -> None when every partition of a batch has finished, makes valid what
                                             they staged; called twice, the second time changes nothing
 
-What fails is one of three, and nothing else. Rows that can never be written are refused, and set aside. A
+What fails is one of three, and nothing else. Rows that can never be written are refused, and quarantined. A
 `TemporaryError` says that the sink takes none just now, any other `JobError` (EXTERNAL, retryable) that
 somebody has to act: who may write, where, into what. Both wait; what is not retryable ends the job.
 
@@ -84,7 +84,7 @@ class Target:
     part: Part | None = None
     """Partition that a worker writes now; None in the driver."""
     is_replay: bool = False
-    """True if its rows were set aside before: they belong to no batch, and none that was written since has
+    """True if its rows were quarantined before: they belong to no batch, and none that was written since has
     them."""
     corrects: str = ""
     """Id of the replay that computes its rows again; empty: none were there before."""
@@ -117,12 +117,12 @@ class Target:
 
     @property
     def may_refuse_all(self) -> bool:
-        """True if rows may be refused though none passes: it was allowed, or they were set aside before."""
+        """True if rows may be refused though none passes: it was allowed, or they were quarantined before."""
         return self.may_refuse or self.is_replay
 
     @property
     def max_refused(self) -> float | None:
-        """The share of rows that it may refuse; None where all of them may be set aside."""
+        """The share of rows that it may refuse; None where all of them may be quarantined."""
         sink = self.resolved.sink
         return sink.max_refused if sink.HasField("max_refused") else None
 

@@ -1,9 +1,9 @@
 """The sink `grpc`: each row is a unary call of a method, its columns the fields of the request by name; a
 record that is passed on as it was read is the request.
 
-Guarantee: at least once, and repeats can be told: a call that is made again, after a crash too, has the same
-request and the same idempotency-key. Rows that the server refuses are quarantined; while it is away, or asks
-for patience, the batch waits.
+Guarantee: at least once, and repeats can be detected: a call that is made again, after a crash too, has the
+same request and the same idempotency-key. Rows that the server refuses are quarantined; while it is away, or
+asks for patience, the batch waits.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _describe(answer: CallAnswer) -> str:
 
 @lru_cache(maxsize=8)
 def _comparisons(text: str) -> tuple[success.Comparison, ...]:
-    return success.parsed(text)
+    return success.parse(text)
 
 
 def _succeeds(text: str, message: str, descriptors: bytes, answer: bytes) -> bool:

@@ -1,9 +1,9 @@
 """The sink `http`: each row is sent to an HTTP server as JSON, alone or with others in one request; a record
 that is passed on as it was read is a body of its own.
 
-Guarantee: at least once, and repeats can be told: a request that is sent again, after a crash too, has the
-same rows and the same Idempotency-Key, and `row_id` puts an id into each row's object. Rows that the server
-refuses are quarantined; while it is away, or asks for patience, the batch waits.
+Guarantee: at least once, and repeats can be detected: a request that is sent again, after a crash too, has
+the same rows and the same Idempotency-Key, and `row_id` puts an id into each row's object. Rows that the
+server refuses are quarantined; while it is away, or asks for patience, the batch waits.
 
 Several rows are a request's only when it is known which the partition has: they are kept until its end, and
 sent in the order of their keys; with `ordered`, of their offsets.
@@ -116,7 +116,7 @@ class HttpRows:
         self._keys = keys(target.layout, rows) if row_keys is None else row_keys
         self._values, valueless = record_values(rows) if target.layout.has_records else ([], [])
         self._objects: Sequence[str | None] = []
-        self._strings = [*templates.strings(templates.parsed(sink.template))] if sink.template else []
+        self._strings = [*templates.strings(templates.parse_json(sink.template))] if sink.template else []
         if sink.template:
             self._objects = template.objects(sink.template, columns, count)
         elif not target.layout.has_records:

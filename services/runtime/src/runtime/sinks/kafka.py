@@ -1,11 +1,10 @@
 """The sink `kafka`: each row is one record of a topic, as JSON, as a Protobuf message, or as it was read.
 
-Guarantee: at least once, and repeats can be told: the record's key is the row's key, and `ce_id` is derived
-from chassis.logging import logger
-from it, so a row that is written again after a crash has the same key, the same `ce_id` and the same value.
-Records are CloudEvents in binary mode. One that is passed on as it was read (`payload: record`) has its own
-value, key and headers, and behind those `daggers_id`, by which a repeat can be told. A row the broker refuses
-(too large) is quarantined; while it is away the batch waits.
+Guarantee: at least once, and repeats can be detected: the record's key is the row's key, and `ce_id` is
+derived from it, so a row that is written again after a crash has the same key, `ce_id` and value. Records are
+CloudEvents in binary mode. One that is passed on as it was read (`payload: record`) has its own value, key
+and headers, and behind those `daggers_id`, by which a repeat can be detected. A row the broker refuses (too
+large) is quarantined; while it is away the batch waits.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from daggerspec.columns import TIMES
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggerspec.sinks import postgres as kind
-from daggerspec.sinks.postgres import quoted
+from daggerspec.sinks.postgres import quote_name
 from runtime.clients import bisection, pace, postgres, tableneeds
 from runtime.clients.batch_marks import PartitionMarker, RefusedRow
 from runtime.clients.bisection import RefusalCause, Rows
@@ -171,7 +171,7 @@ class AppendWriter:
         with postgres.open_connection(table.resolved) as connection, connection.transaction():
             # What is found at the end of a transaction is found with the statement that it is about.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            if not is_replay:  # rows that were set aside are those that no query has written
+            if not is_replay:  # rows that were quarantined are those that no query has written
                 for other in self._mark.read_other_extents(connection):
                     covered = pc.indices_nonzero(extent.covers(layout, other, whole)).cast(pa.int64())
                     rows = rows.filter(pc.invert(pc.is_in(rows[NUMBER], covered)))
@@ -200,7 +200,7 @@ class AppendWriter:
         return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
 
     def _stay_if_flooded(self, rows: int, refused: Sequence[Refusal]) -> None:
-        """Raise TemporaryError, which rolls the mark back, where none of these rows may be set aside.
+        """Raise TemporaryError, which rolls the mark back, where none of these rows may be quarantined.
 
         The mark would say that they were refused for good, also to an attempt after the table is mended.
         """
@@ -275,7 +275,7 @@ class _PostgresTable:
     def _extend(self, connection: psycopg.Connection, existing: dict[str, bool]) -> None:
         """Add the columns that the table lacks, if it may. Raises: JobError (USER) with the statement."""
         missing = [name for name in self._types if name not in existing]
-        added = ", ".join(f"ADD COLUMN {quoted(name)} {self._types[name]}" for name in missing)
+        added = ", ".join(f"ADD COLUMN {quote_name(name)} {self._types[name]}" for name in missing)
         if missing and not self._may_add(connection):
             lacks = f"has no column {', '.join(missing)}"
             raise self._wrong(f"{lacks}: set add_columns, or ALTER TABLE {self.name} {added}")
@@ -417,12 +417,12 @@ class _PostgresTable:
 
     @cached_property
     def _list(self) -> str:
-        return ", ".join(map(quoted, self.columns.values()))
+        return ", ".join(map(quote_name, self.columns.values()))
 
     @property
     def _insert(self) -> str:
-        key = ", ".join(map(quoted, self.key))
-        others = [quoted(column) for column in self.columns.values() if column not in self.key]
+        key = ", ".join(map(quote_name, self.key))
+        others = [quote_name(column) for column in self.columns.values() if column not in self.key]
         upserts = self.sink.mode == spec_pb2.PostgresSink.MODE_UPSERT and others
         put = ", ".join(f"{column} = excluded.{column}" for column in others)
         conflict = f"DO UPDATE SET {put}" if upserts else "DO NOTHING"
@@ -458,7 +458,7 @@ def _rows(connection: psycopg.Connection, sink: spec_pb2.PostgresSink) -> Iterat
         name for (name,) in connection.execute(_COLUMNS.replace(", attnotnull", ""), (kind.table(sink),))
     ]
     times = [column for column in existing if renamed.get(column, column) in TIMES]
-    order = f" ORDER BY {quoted(times[0])} DESC NULLS LAST" if times else ""
+    order = f" ORDER BY {quote_name(times[0])} DESC NULLS LAST" if times else ""
     statement = f"SELECT row_to_json(t)::text FROM {kind.table(sink)} AS t{order}"  # noqa: S608 - names
     with connection.cursor("daggers_rows") as cursor:
         cursor.execute(statement)

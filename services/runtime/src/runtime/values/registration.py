@@ -10,7 +10,7 @@ hold several invalid values, the module counts itself:
 
     def register(session):
         counter = session.invalid_input("jsonquery")
-        session.uncounted("jsonquery", partial(compute, counter), "string")
+        session.register_uncounted("jsonquery", partial(compute, counter), "string")
 
 with `counter.add(n)` inside. A native expression has nobody to tell but a flag, which costs a trip to Python:
 native are the functions that nearly always have an answer.
@@ -61,7 +61,7 @@ class Registration:
             invalid.add(invalid_rows(arrays, answers))
             return answers
 
-        self.uncounted(name, compute_and_count, returns)
+        self.register_uncounted(name, compute_and_count, returns)
 
     def flag(self, function: str, name: str) -> None:
         """Bring `name(flag BOOLEAN) -> BOOLEAN`, the flag itself: counts each row where it is true.
@@ -74,9 +74,9 @@ class Registration:
             invalid.add(int(pc.sum(flags).as_py() or 0))
             return flags
 
-        self.uncounted(name, count_true, "boolean")
+        self.register_uncounted(name, count_true, "boolean")
 
-    def uncounted(self, name: str, compute: Callable[..., pa.Array], returns: str) -> None:
+    def register_uncounted(self, name: str, compute: Callable[..., pa.Array], returns: str) -> None:
         """Bring a function that counts itself, or has nothing to count."""
         # The stub wants the kind of UDF named; pyspark itself warns when it is, and goes by the annotations.
         self._spark.udf.register(name, arrow_udf(compute, returns))  # type: ignore[call-overload]

@@ -147,7 +147,7 @@ class HostLog:
             written = await self._reading(tail.read)
             step.gap, tail.gap = tail.gap, False  # each is told once
             at_end = not written
-            if at_end and not query.follow and (unfinished := tail.unfinished()):
+            if at_end and not query.follow and (unfinished := tail.unfinished_line()):
                 written = [unfinished]
             step.lines.extend(line[:LONGEST] for line in written if query.traces or traces.keeps(line))
             if query.follow:

@@ -19,7 +19,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
-from election import Beats, Election, Holder, LeadershipLost, Office, proven_dead
+from election import Beats, Election, ElectionEvents, Holder, LeadershipLost, proven_dead
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
@@ -93,7 +93,7 @@ class Options:
     """Time between two looks for orphans and leftovers."""
 
 
-def office(fleet: Fleet, room: Callable[[], Room]) -> Office:
+def election_events(fleet: Fleet, room: Callable[[], Room]) -> ElectionEvents:
     """Build the office that schedulers are elected to. room: returns what the host has for drivers now."""
 
     def holder() -> Holder | None:
@@ -106,7 +106,7 @@ def office(fleet: Fleet, room: Callable[[], Room]) -> Office:
             epoch=epoch, scheduler_id=me, room=quotas.room_left(running, room())
         )
 
-    return Office(
+    return ElectionEvents(
         "scheduler",
         claim=lambda me, host: events_pb2.SchedulerStarted(scheduler_id=me, host=host),
         beat=beat,
@@ -174,7 +174,7 @@ class Scheduler:
             return Occupancy.of((attempt.computes for attempt in drivers.attempts()), previews())
 
         self._election = Election(
-            office(self._fleet, lambda: for_driver(room(), count_occupancy())),
+            election_events(self._fleet, lambda: for_driver(room(), count_occupancy())),
             self._follower,
             beats,
             id=options.scheduler_id,
