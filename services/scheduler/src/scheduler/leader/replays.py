@@ -61,7 +61,7 @@ class Replays:
                 await self._attend(name, alive, write, still, epoch)
 
     async def act(self, write: Write, *, since: int) -> None:
-        """As the agent of this host: do what is due of each replay that a leader elsewhere intends here.
+        """Do, as the agent of this host, what is due of each replay that a leader elsewhere intends here.
 
         since: sequence before which no intent is this agent's. Raises: LogUnavailable.
         """
