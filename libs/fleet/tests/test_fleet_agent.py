@@ -264,11 +264,11 @@ def test_only_the_newest_leader_finds_a_host_silent() -> None:
 def test_a_critical_dagger_of_a_lost_host_waits_for_nothing_and_the_others_do() -> None:
     waits = []
     for priority in (spec_pb2.PRIORITY_CRITICAL, spec_pb2.PRIORITY_NORMAL):
-        asked = events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(priority=priority))
+        request = events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(priority=priority))
         exited = events_pb2.Exited(
             meta=FACT, error=events_pb2.DaggerError(reason="HOST_LOST", retryable=True)
         )
-        scheduled = lead(THERE, ELSEWHERE, asked, INTENDED, LAUNCHED, RUNNING, exited)
+        scheduled = lead(THERE, ELSEWHERE, request, INTENDED, LAUNCHED, RUNNING, exited)
         assert type(scheduled) is events_pb2.RelaunchScheduled
         waits.append(scheduled.not_before.ToDatetime(UTC) - NOW)
 

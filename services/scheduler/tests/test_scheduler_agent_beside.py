@@ -17,7 +17,7 @@ from fleet import Dagger
 from fleet.fold.phases import RUNNING
 
 
-async def shadowed(world: World) -> tuple[Dagger, Path]:
+async def edit(world: World) -> tuple[Dagger, Path]:
     """Edit the dagger that runs; gives it with its shadow, and the directory of that one."""
     await world.ask("run other")
     dagger = await world.until(lambda dagger: dagger.shadow is not None and dagger.shadow.driver is not None)
@@ -28,7 +28,7 @@ async def shadowed(world: World) -> tuple[Dagger, Path]:
     return dagger, place
 
 
-async def begun(world: World) -> None:
+async def ask_in_vain(world: World) -> None:
     """Ask for a dagger that the leader's host has no room for, and wait until that is said."""
     await world.ask()
     await world.until(lambda dagger: dagger.last_error is not None)
@@ -36,10 +36,10 @@ async def begun(world: World) -> None:
 
 async def test_an_edit_is_made_by_a_cutover_on_a_host_that_does_not_lead(world: World) -> None:
     async with agent(world, HOST, max_drivers=0, cutover=True):
-        await begun(world)
+        await ask_in_vain(world)
         async with agent(world):
             await world.running()
-            dagger, place = await shadowed(world)
+            dagger, place = await edit(world)
             says(place, CAUGHT_UP)
             await ended(world, dagger, place)
             after = await world.until(lambda after: after.generation > dagger.generation)
@@ -58,10 +58,10 @@ async def test_an_edit_is_made_by_a_cutover_on_a_host_that_does_not_lead(world: 
 
 async def test_where_a_shadow_dies_elsewhere_the_edit_is_made_without_it(world: World) -> None:
     async with agent(world, HOST, max_drivers=0, cutover=True):
-        await begun(world)
+        await ask_in_vain(world)
         async with agent(world):
             await world.running()
-            dagger, _ = await shadowed(world)
+            dagger, _ = await edit(world)
             assert dagger.shadow is not None
             assert dagger.shadow.driver is not None
             os.killpg(dagger.shadow.driver.pid, signal.SIGKILL)
@@ -73,7 +73,7 @@ async def test_where_a_shadow_dies_elsewhere_the_edit_is_made_without_it(world: 
 
 async def test_a_shadow_that_nobody_launched_is_answered_by_the_next_agent(world: World) -> None:
     async with agent(world, HOST, max_drivers=0, cutover=True):
-        await begun(world)
+        await ask_in_vain(world)
         async with agent(world):
             dagger = await world.running()
             epoch = world.facts(events_pb2.Running)[-1].meta.epoch
@@ -92,7 +92,7 @@ async def test_a_shadow_that_nobody_launched_is_answered_by_the_next_agent(world
 
 async def test_a_replay_runs_on_the_host_of_its_dagger(world: World) -> None:
     async with agent(world, HOST, max_drivers=0):
-        await begun(world)
+        await ask_in_vain(world)
         async with agent(world):
             await world.running()
             await world.append(asked("finish"))
@@ -106,7 +106,7 @@ async def test_a_replay_runs_on_the_host_of_its_dagger(world: World) -> None:
 
 async def test_a_replay_goes_on_with_the_next_agent_and_ends_with_its_dagger(world: World) -> None:
     async with agent(world, HOST, max_drivers=0):
-        await begun(world)
+        await ask_in_vain(world)
         async with agent(world):
             await world.running()
             await world.append(asked("hang"))
@@ -123,7 +123,7 @@ async def test_a_replay_goes_on_with_the_next_agent_and_ends_with_its_dagger(wor
 
 async def test_an_attempt_that_nobody_started_is_made_anew(world: World) -> None:
     async with agent(world, HOST, max_drivers=0):
-        await begun(world)
+        await ask_in_vain(world)
         async with agent(world):
             await world.running()
             await world.append(asked("hang"))

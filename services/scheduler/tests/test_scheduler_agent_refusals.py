@@ -8,7 +8,7 @@ from typing import Any
 from daggers.v1 import events_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import HOST, META, World, until
 from services.scheduler.tests.test_scheduler_agent import THERE, agent, two_hosts
-from services.scheduler.tests.test_scheduler_agent_beside import begun
+from services.scheduler.tests.test_scheduler_agent_beside import ask_in_vain
 from services.scheduler.tests.test_scheduler_newer_fields import extend
 from services.scheduler.tests.test_scheduler_replays import asked, finished
 
@@ -67,7 +67,7 @@ async def test_an_agent_refuses_what_says_more_than_it_knows(world: World) -> No
 
 async def test_an_agent_of_the_version_before_gets_no_shadow_and_no_replay(world: World) -> None:
     async with agent(world, HOST, max_drivers=0, cutover=True):
-        await begun(world)
+        await ask_in_vain(world)
         async with agent(world, level=1):
             first = await world.running()
             await world.append(asked("finish"))

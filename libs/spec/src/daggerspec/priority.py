@@ -1,4 +1,4 @@
-"""Which daggers are launched first. Pure."""
+"""Priorities of daggers: what is launched first. Pure."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class SchedulerSettings(
 
     @field_validator("labels")
     @classmethod
-    def _labelled(cls, value: str) -> str:
+    def _check_labels(cls, value: str) -> str:
         """Refuse what is no label."""
         parse_labels(value)
         return value

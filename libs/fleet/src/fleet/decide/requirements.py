@@ -1,4 +1,4 @@
-"""What a launch needs of its host beside room: labels, files, and a user. Pure.
+"""Requirements of a launch on its host beside room: labels, files, and a user. Pure.
 
 A host registers what it lacks, in the words that are made here.
 """

@@ -47,7 +47,7 @@ def _page_cache(stat: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a host says of itself with each beat; 0 where nobody measures it."""
+    """Load of a host, as each beat says it; 0 where nobody measures it."""
 
     memory_mib: int = 0
     """Memory that all its drivers may need together."""

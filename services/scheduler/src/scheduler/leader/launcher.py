@@ -140,7 +140,7 @@ class Launcher:
         await self._answer(newest, write, is_elsewhere=True)
 
     async def submit_shadow(self, name: str, write: Write) -> None:
-        """As `submit`, of a shadow that a leader elsewhere intended."""
+        """Launch a shadow here that a leader elsewhere intended, as `submit` launches a driver."""
         intended = self._fleet.daggers[name].shadow
         await self._follower.catch_up()
         newest = self._fleet.daggers[name]

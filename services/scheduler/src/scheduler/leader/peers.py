@@ -1,4 +1,4 @@
-"""What a leader knows of other hosts: whose agents it may count on, and the room that they have."""
+"""Other hosts as a leader knows them: whose agents it may count on, and the room that they have."""
 
 from __future__ import annotations
 
