@@ -141,8 +141,9 @@ def drain(
     """Move the daggers of a host to other hosts: one after another, critical ones last.
 
     For administrators. Nothing new is placed there. Each finishes its batch, and goes on elsewhere from its
-    checkpoint. Says by name what cannot move, and why. `daggers host show` says how long each was silent; `uncordon` stops it. With --wait
-    ends when nothing more can move: exits with 0 when the host is empty, else 1.
+    checkpoint. Says by name what cannot move, and why. `daggers host show` says how long each was silent;
+    `uncordon` stops it. With --wait ends when nothing more can move: exits with 0 when the host is empty,
+    else 1.
     """
     request = gateway_pb2.DrainHostRequest(name=name, message=message, validate_only=True)
     with session.connect(FLAGS) as gateway:
