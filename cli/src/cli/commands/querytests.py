@@ -103,12 +103,12 @@ def _results(
     session: Session, gateway: Gateway, request: gateway_pb2.TestDaggerRequest
 ) -> Iterator[gateway_pb2.TestResult]:
     """Yield the results of tests, and note the progress on a terminal. Raises: CliError."""
-    told = None
+    announced = None
     for step in gateway.stream(gateway.daggers.TestDagger, request, deadline_s=TESTS_S):
         if step.HasField("result"):
             yield step.result
-        elif step.HasField("progress") and session.out.terminal and step.progress.test != told:
-            told = step.progress.test
+        elif step.HasField("progress") and session.out.terminal and step.progress.test != announced:
+            announced = step.progress.test
             session.out.note(querytest_text.progress(step.progress))
 
 

@@ -58,8 +58,8 @@ def document(dagger: str, result: Result) -> Mapping[str, Any]:
 def _rows(difference: Difference) -> Iterator[str]:
     for sign, row in (("-", difference.expected), ("+", difference.actual)):
         if row:
-            shown = row if len(row) <= _LONGEST else f"{row[:_LONGEST]}…"
-            yield f"        {sign} {printable(shown)}"
+            text = row if len(row) <= _LONGEST else f"{row[:_LONGEST]}…"
+            yield f"        {sign} {printable(text)}"
 
 
 def _read(text: str) -> Any:

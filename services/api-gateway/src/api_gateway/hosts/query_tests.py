@@ -39,7 +39,7 @@ Result = gateway_pb2.TestResult
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """What all tests of a call have in common."""
+    """Parts that all tests of a call have in common."""
 
     name: str
     spec: spec_pb2.DaggerSpec
@@ -80,7 +80,7 @@ class QueryTests:
         if plan is not None:
             mask = self._masking.mask_preview(spec, RowOrigins(plan.columns, plan.origins, plan.places))
         masked = [column.name for column in mask.hidden] if mask else []
-        refuse([*wrong, *_masked(spec, masked)])
+        refuse([*wrong, *_check_masked(spec, masked)])
         assert plan is not None  # a query without a plan has violations
         list(self._previews.check_quota(spec.team))
         passed = 0
@@ -135,14 +135,16 @@ class QueryTests:
         self, engine: _Engine, test: spec_pb2.QueryTest, given: Mapping[str, Sequence[bytes]]
     ) -> AsyncGenerator[gateway_pb2.PreviewDaggerResponse, None]:
         """Yield the steps of a preview of given records on a host. Raises: ApiError."""
-        asked = gateway_pb2.PreviewDaggerRequest(name=engine.name, spec=engine.spec, max_rows=TEST_ROWS)
+        preview_request = gateway_pb2.PreviewDaggerRequest(
+            name=engine.name, spec=engine.spec, max_rows=TEST_ROWS
+        )
         tables = [host_pb2.GivenInput.Table(table=table, records=records) for table, records in given.items()]
-        there = host_pb2.PreviewHostDaggerRequest(
-            request=asked,
+        host_request = host_pb2.PreviewHostDaggerRequest(
+            request=preview_request,
             masked_columns=engine.masked,
             given=host_pb2.GivenInput(now=test.now if test.HasField("now") else None, tables=tables),
         )
-        return self._hosts.ask_any(lambda host: host.PreviewHostDagger, there, engine.context)
+        return self._hosts.ask_any(lambda host: host.PreviewHostDagger, host_request, engine.context)
 
 
 def _judge(
@@ -187,7 +189,7 @@ def _wrong(request: gateway_pb2.TestDaggerRequest) -> Iterator[Violation]:
             yield Violation(f"tests[{number}]", problem, "UNKNOWN_TEST", suggestion=near)
 
 
-def _masked(spec: spec_pb2.DaggerSpec, masked: Sequence[str]) -> Iterator[Violation]:
+def _check_masked(spec: spec_pb2.DaggerSpec, masked: Sequence[str]) -> Iterator[Violation]:
     """Yield the expected columns that the caller may not see."""
     for number, test in enumerate(spec.tests):
         for index, text in enumerate(test.expect.rows):

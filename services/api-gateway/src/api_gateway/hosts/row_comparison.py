@@ -144,12 +144,12 @@ def _claim(first: int, likes: Sequence[Sequence[int]], owner: dict[int, int]) ->
             if other in owner:
                 asking.append(owner[other])
                 continue
-            held: int | None = other
-            while held is not None:
-                taker = came_from[held]
-                before = next((row for row, whose in owner.items() if whose == taker), None)
-                owner[held] = taker
-                held = before
+            row: int | None = other
+            while row is not None:
+                taker = came_from[row]
+                before = next((other_row for other_row, whose in owner.items() if whose == taker), None)
+                owner[row] = taker
+                row = before
             return
 
 
