@@ -38,6 +38,7 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "validate": ["-f", "dagger.yaml"],
     "plan": ["-f", "dagger.yaml"],
     "preview": ["-f", "dagger.yaml"],
+    "test": ["-f", "tested.yaml"],
     "history": ["orders"],
     "host show": ["machine-2"],
     "host cordon": ["machine-2"],
@@ -101,6 +102,7 @@ sinks:
 """
 FILES: Final = {
     "dagger.yaml": DAGGER,
+    "tested.yaml": DAGGER + "tests: [{name: nothing comes of nothing, expect: {rows: []}}]\n",
     "team.yaml": "kind: team\nname: pricing\n",
     "secret.yaml": "kind: secret\nname: crm\nplace: {env: CRM}\naddresses: [crm:1]\n",
     "sink.yaml": "kind: sink\nname: crm\nkafka: {cluster: local}\n",
