@@ -32,7 +32,7 @@ def scheduler(
     """Run a scheduler under a host name, its log in `folder`, until it logs `event`."""
     folder.mkdir()
     log = folder / "scheduler.log"
-    words = [sys.executable, "-m", "scheduler"]
+    words = [sys.executable, "-m", "scheduler", "--label", "zone=a"]
     if host:
         words = ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$0" "$@"', *words]
     with log.open("wb") as out, subprocess.Popen(words, env=env, stderr=out, cwd=folder) as service:
@@ -72,7 +72,6 @@ def test_a_dagger_of_a_host_that_is_lost_runs_on_the_other_one_and_misses_nothin
         "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": str(tmp_path / "shared"),
         "DAGGERS_SCHEDULER_SPARE": "false",
         "DAGGERS_SCHEDULER_METRICS_BIND": "127.0.0.1:0",
-        "DAGGERS_SCHEDULER_LABELS": "zone=a",
     }
     (tmp_path / "shared").mkdir()
     first = env | {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from daggerspec.violation import Violation
@@ -22,10 +22,10 @@ def violations(path: str, labels: Mapping[str, str]) -> Iterator[Violation]:
             yield Violation(f'{path}["{key}"]', f"key and value must be {_FORM}", "INVALID_LABEL")
 
 
-def parse_labels(text: str) -> dict[str, str]:
-    """Read labels: KEY=VALUE each, separated by spaces. Raises: ValueError."""
+def parse_labels(words: Iterable[str]) -> dict[str, str]:
+    """Parse labels: KEY=VALUE each. Raises: ValueError."""
     labels: dict[str, str] = {}
-    for word in text.split():
+    for word in words:
         key, separator, value = word.partition("=")
         if not separator or not _WORD.fullmatch(key) or not _WORD.fullmatch(value):
             raise ValueError(f"{word} must be KEY=VALUE, each {_FORM}")

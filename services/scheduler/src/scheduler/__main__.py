@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from chassis import processes, service
 from chassis.egress import proxies
 from chassis.endpoint import Endpoint, endpoint
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
+from daggerspec.labels import parse_labels
 from election import host_name, identity
 from eventlog import LogError
 from eventlog.admin import await_topics
@@ -35,8 +36,15 @@ from scheduler.leader.neighbours import NoSharedCheckpoints
 from scheduler.parts import Ground, address, assemble, registration
 from scheduler.settings import SchedulerSettings
 
-LOCAL_CHECKPOINTS: Final = "--local-checkpoints"
-"""Allows hosts that have no checkpoint root in common."""
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line says of this host."""
+
+    local_checkpoints: bool = False
+    """Whether hosts are allowed that have no checkpoint root in common: `--local-checkpoints`."""
+    labels: Sequence[str] = ()
+    """Labels of the host, which daggers may need: `--label KEY=VALUE`, once for each."""
 
 
 class Missing(Exception):  # noqa: N818 - reads as what is wrong
@@ -46,15 +54,23 @@ class Missing(Exception):  # noqa: N818 - reads as what is wrong
 def main() -> int:
     """Run a scheduler until it is told to stop."""
     away = (LogError, Missing, NoSharedCheckpoints)
-    words = [word for word in sys.argv[1:] if word != LOCAL_CHECKPOINTS]
-    read = partial(_read, local_checkpoints=LOCAL_CHECKPOINTS in sys.argv[1:])
+    flags, words = parse_flags(sys.argv[1:])
+    read = partial(_read, flags=flags)
     return service.run("scheduler", SchedulerSettings, words, read=read, serve=_serve, away=away)
 
 
-def _read(
-    settings: SchedulerSettings, *, local_checkpoints: bool
-) -> tuple[SchedulerSettings, Endpoint, bool]:
+def parse_flags(words: Sequence[str]) -> tuple[Flags, list[str]]:
+    """Parse the flags of a command line; return them, and the words that are none of them."""
+    parser = argparse.ArgumentParser(prog="scheduler", add_help=False, allow_abbrev=False)
+    parser.add_argument("--local-checkpoints", action="store_true")
+    parser.add_argument("--label", dest="labels", action="append", default=[], metavar="KEY=VALUE")
+    options, others = parser.parse_known_args(words)
+    return Flags(**vars(options)), others
+
+
+def _read(settings: SchedulerSettings, *, flags: Flags) -> tuple[SchedulerSettings, Endpoint, Flags]:
     """Read the files that settings name. Raises: OSError, ValueError when one cannot be used."""
+    parse_labels(flags.labels)
     own_directory(settings, "state_dir")
     reached = endpoint(
         settings.host_bind,
@@ -62,13 +78,13 @@ def _read(
         key=settings.host_tls_key_file,
         tokens=settings.host_token_file,
     )
-    return settings, reached, local_checkpoints
+    return settings, reached, flags
 
 
-async def _serve(read: tuple[SchedulerSettings, Endpoint, bool], stop: asyncio.Event) -> None:
-    settings, reached, local_checkpoints = read
+async def _serve(read: tuple[SchedulerSettings, Endpoint, Flags], stop: asyncio.Event) -> None:
+    settings, reached, flags = read
     inherited = os.environ  # noqa: TID251 - the composition root hands it on
-    await serve(settings, reached, inherited, stop, local_checkpoints=local_checkpoints)
+    await serve(settings, reached, inherited, stop, flags)
 
 
 async def serve(
@@ -76,14 +92,18 @@ async def serve(
     reached: Endpoint,
     inherited: Mapping[str, str],
     stop: asyncio.Event,
-    *,
-    local_checkpoints: bool = False,
+    flags: Flags | None = None,
 ) -> None:
     """Serve until it is asked to stop.
 
     Raises: LogError, Missing, NoSharedCheckpoints, CannotBind, alone or in a group.
     """
-    ground = replace(prepare(settings, inherited), local_checkpoints=local_checkpoints)
+    flags = flags or Flags()
+    ground = replace(
+        prepare(settings, inherited),
+        local_checkpoints=flags.local_checkpoints,
+        labels=parse_labels(flags.labels),
+    )
     kafka, metrics = settings.kafka(), Metrics("scheduler")
     if not await await_topics(kafka, stop):
         return

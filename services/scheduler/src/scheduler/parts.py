@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +16,6 @@ from prometheus_client.core import GaugeMetricFamily
 
 from chassis import pressure, processes
 from chassis.metrics import Metrics
-from daggerspec.labels import parse_labels
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
 from election import Beats
 from eventlog import Log
@@ -62,6 +61,8 @@ class Ground:
     lines: CommandLines
     local_checkpoints: bool = False
     """True when this host may be one of several that have no checkpoint root in common."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of this host, which daggers may need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,7 @@ def registration(ground: Ground, memory_mib: int) -> events_pb2.HostRegistered:
         shared_checkpoints=bool(ground.settings.checkpoint_root),
         agent=AGENT,
         max_drivers=ground.settings.max_drivers or 0,
-        labels=parse_labels(ground.settings.labels),
+        labels=ground.labels,
     )
 
 

@@ -22,7 +22,6 @@ from chassis.settings import (
     only_loopback_is_open,
 )
 from daggerspec import checkpointroot, folders
-from daggerspec.labels import parse_labels
 from kafkaclient.settings import KafkaSettings
 from scheduler.drivers import runas
 from scheduler.drivers.command import ARCHIVE
@@ -77,9 +76,6 @@ class SchedulerSettings(
     """Preview daggers on this host: in a process for each cluster, which is started on demand, needs as much
     memory as any driver of the usual size, and gives way to drivers and replays that run.
     """
-    labels: str = ""
-    """Labels of this host, which daggers may need (`needs: {zone: a}`): KEY=VALUE each, separated by
-    spaces."""
     secrets: Literal["observe", "enforce"] = "observe"
     """Handling of launches whose dagger finds a secret by {file} or {env} in none of the secret places:
     observe says so in the log, enforce refuses them. Registered secrets are launched with either way.
@@ -110,13 +106,6 @@ class SchedulerSettings(
     Read again when it changes, for new connections."""
     host_tls_key_file: FilePath | None = None
     """PEM file of the certificate's private key. Read again with the certificate."""
-
-    @field_validator("labels")
-    @classmethod
-    def _check_labels(cls, value: str) -> str:
-        """Refuse what is no label."""
-        parse_labels(value)
-        return value
 
     @field_validator("checkpoint_root")
     @classmethod
