@@ -1,4 +1,4 @@
-"""How old rows are when they are in the sink: read off the topics of a bench, in seconds."""
+"""Read off the topics of a bench how old rows are when they are in the sink, in seconds."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def messages(kafka: str, topic: str, since: float) -> Iterator[Message]:
     """Yield the messages of a topic from a time on (seconds), until none has come for five seconds."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "fresh", "enable.auto.commit": False})
     partitions = consumer.list_topics(topic, 30).topics[topic].partitions
-    asked = [TopicPartition(topic, number, int(since * 1000)) for number in partitions]
-    consumer.assign([place for place in consumer.offsets_for_times(asked, 30) if place.offset >= 0])
+    starts = [TopicPartition(topic, number, int(since * 1000)) for number in partitions]
+    consumer.assign([place for place in consumer.offsets_for_times(starts, 30) if place.offset >= 0])
     while (message := consumer.poll(5.0)) is not None:
         if message.error() is None:
             yield message

@@ -1,4 +1,4 @@
-"""How old rows are when they are in the sink: of closed windows, of open ones, of forwarded records.
+"""Measure how old rows are when they are in the sink: of closed windows, of open ones, of forwarded records.
 
     .venv/bin/python bench/freshness.py [--flink] [--minutes M] [--warm W] [CASE ...]
 
@@ -39,6 +39,7 @@ from machine import Meter, header
 from stack import Stack, stack
 
 DELAY_S: Final = 5
+"""Watermark's delay of a stream that does not say."""
 WINDOW_S: Final = 60
 EARLY_SQL: Final = """\
 SELECT vehicle_type, count(1) AS records, TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
@@ -64,12 +65,12 @@ class Case:
     ages: Ages
 
 
-def closed(kafka: str, _: str, topic: str, since: float) -> Iterator[float]:
+def closed_ages(kafka: str, _: str, topic: str, since: float) -> Iterator[float]:
     """Yield how long after the end of its window and the watermark's delay each row came."""
     return (age - DELAY_S for age in ages.window_ages(kafka, topic, since))
 
 
-def updated(kafka: str, records: str, topic: str, since: float) -> Iterator[float]:
+def update_ages(kafka: str, records: str, topic: str, since: float) -> Iterator[float]:
     """Yield how long after it was written each record was in an update of its window."""
     begin = (since // WINDOW_S + 1) * WINDOW_S  # an update counts its window from the begin
     kind = workload.message_class()
@@ -85,18 +86,18 @@ def updated(kafka: str, records: str, topic: str, since: float) -> Iterator[floa
     return ages.update_ages([(key, at) for key, at in written if begin <= at < end], updates, WINDOW_S)
 
 
-def forwarded(kafka: str, _: str, topic: str, since: float) -> Iterator[float]:
+def forwarded_ages(kafka: str, _: str, topic: str, since: float) -> Iterator[float]:
     """Yield how long after it was written each forwarded record was in the sink."""
     return ages.record_ages(kafka, topic, since)
 
 
-FINAL: Final = functools.partial(Case, {"sql": dagger.SQL}, trigger="1s", bar=2.0, ages=closed)
+FINAL: Final = functools.partial(Case, {"sql": dagger.SQL}, trigger="1s", bar=2.0, ages=closed_ages)
 CASES: Final[dict[str, Case]] = {
     "final": FINAL(rate=40, partitions=4),
-    "early": Case({"sql": EARLY_SQL, "emit": "early"}, 1_000, 4, "200ms", 0.5, updated),
+    "early": Case({"sql": EARLY_SQL, "emit": "early"}, 1_000, 4, "200ms", 0.5, update_ages),
     "forward": Case(
         {"forward": {"fields": {"event_timestamp": "rowtime", "order_number": "order_number"}}},
-        100, 4, "100ms", 0.3, forwarded,
+        100, 4, "100ms", 0.3, forwarded_ages,
     ),
     **{f"sparse-{number}": FINAL(rate=10, partitions=number, bar=9.0) for number in (16, 64)},
 }  # fmt: skip
@@ -115,7 +116,7 @@ def main() -> int:
     print(header("pyspark", "confluent-kafka"), flush=True)
     with stack() as on:
         late = {
-            name: measured(on, name, CASES[name], options.warm * 60, options.minutes * 60) for name in names
+            name: measure(on, name, CASES[name], options.warm * 60, options.minutes * 60) for name in names
         }
         if options.flink:
             with tempfile.TemporaryDirectory(prefix="daggers-flink-") as folder:
@@ -125,30 +126,31 @@ def main() -> int:
     return bool(missed)
 
 
-def measured(on: Stack, name: str, case: Case, warm_s: float, counted_s: float) -> float:
+def measure(on: Stack, name: str, case: Case, warm_s: float, counted_s: float) -> float:
     """Print how old the rows of a case's dagger are; return the age of 95 of a hundred, in seconds."""
     rows = f"{name}-rows"
     dagger.prepare(on, name, case.partitions)
-    what = {**case.definition, "sinks": [{"kafka": {"topic": rows, "format": "json"}}]}
-    if "sql" in what:
-        what["watermark_delay"] = f"{DELAY_S}s"
-    dagger.apply(on, name, what, trigger=case.trigger, reads=name)
-    with Meter(on.driver_session(name)) as meter, workload.fed(on.kafka, case.rate, name, case.partitions):
+    definition = {**case.definition, "sinks": [{"kafka": {"topic": rows, "format": "json"}}]}
+    dagger.apply(on, name, definition, trigger=case.trigger, reads=name)
+    with (
+        Meter(on.driver_session(name)) as meter,
+        workload.feeding(on.kafka, case.rate, name, case.partitions),
+    ):
         time.sleep(warm_s)
         since, before = time.time(), meter.read()
         time.sleep(counted_s)
         spent = meter.read() - before
         found = sorted(case.ages(on.kafka, name, rows, since))
     on.daggers("delete", name, "--wait")
-    return _printed(name, case, found, spent.cpu / spent.wall)
+    return _print_ages(name, case, found, spent.cpu / spent.wall)
 
 
-def _printed(name: str, case: Case, found: list[float], cores: float) -> float:
+def _print_ages(name: str, case: Case, found: list[float], cores: float) -> float:
     if not found:
         raise SystemExit(f"{name}: no row")
     late = ages.share_of(found, 0.95)
-    told = f"{case.rate:,} records/s on {case.partitions} partitions"
-    print(f"{name}, {told}: {ages.shares(found)}, {cores:.2f} cores (bar {case.bar} s)", flush=True)
+    load = f"{case.rate:,} records/s on {case.partitions} partitions"
+    print(f"{name}, {load}: {ages.shares(found)}, {cores:.2f} cores (bar {case.bar} s)", flush=True)
     return late
 
 
@@ -163,13 +165,13 @@ def peer(kafka: str, folder: Path, names: list[str], options: argparse.Namespace
             workload.create_topic(kafka, records, case.partitions)
             workload.create_topic(kafka, rows, 1)
             cluster.begin(kafka, records, rows, name)
-            with workload.fed(kafka, case.rate, records, case.partitions):
+            with workload.feeding(kafka, case.rate, records, case.partitions):
                 time.sleep(options.warm * 60)
                 since, before = time.time(), cluster.meter.read()
                 time.sleep(options.minutes * 60)
                 spent = cluster.meter.read() - before
                 found = sorted(case.ages(kafka, records, rows, since))
-        _printed(f"Flink, {name}", case, found, spent.cpu / spent.wall)
+        _print_ages(f"Flink, {name}", case, found, spent.cpu / spent.wall)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def main() -> None:
             f"daggers per machine: {room // size:.0f} idle ones by memory ({room} MiB),"
             f" {psutil.cpu_count() / cores:.0f} by CPU"
         )
-        with workload.fed(on.kafka, LIGHT):
+        with workload.feeding(on.kafka, LIGHT):
             list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
             early = _cores(on, names[0], sessions, given.warm * 60)
             since = time.time()
@@ -75,7 +75,7 @@ def main() -> None:
         )
         print(f"thousandths of a core of a light dagger, and CPU-ms for each of {batches} batches:")
         shown(used, 1e3 / (2 * half * len(names)), 1e3 / (batches * len(names)))
-        with workload.fed(on.kafka, DUE):
+        with workload.feeding(on.kafka, DUE):
             _batches(on, names, half / 3)
             for name in names[1:]:
                 on.daggers("delete", name, "--wait")

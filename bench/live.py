@@ -35,7 +35,7 @@ def main() -> None:
         dagger.prepare(on)
         dagger.apply(on, NAME, trigger=f"{TRIGGER_S}s")
         session = on.driver_session(NAME)
-        with workload.fed(on.kafka, given.rate):
+        with workload.feeding(on.kafka, given.rate):
             for _ in dagger.heartbeats(on.kafka, NAME, WARM_UP_S):
                 pass
             with Meter(session) as meter, Threads(session) as threads:

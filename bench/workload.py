@@ -115,7 +115,7 @@ def live(bootstrap_servers: str, topic: str, rate: int, partitions: int = PARTIT
 
 
 @contextmanager
-def fed(
+def feeding(
     bootstrap_servers: str, rate: int, topic: str = "bookings", partitions: int = PARTITIONS
 ) -> Iterator[None]:
     """Have another process write `rate` records a second while the context is open."""

@@ -1,4 +1,4 @@
-"""What a dagger writes to Kafka becomes a stream, by a command."""
+"""A command makes a stream of what a dagger writes to Kafka."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def test_a_kafka_sink_is_offered_as_a_stream_that_another_dagger_reads(shell: An
     shell.fill()
     file = shell.file("dagger.yaml", dagger_file.replace(INFLUX, KAFKA))
     shell("apply", file)
-    shown = shell("stream", "offer", "orders_by_city", "--dry-run")
+    catalogue = shell("stream", "offer", "orders_by_city", "--dry-run")
     done = shell("stream", "offer", "orders_by_city", "--name", "city-counts", "-o", "json")
     listed = json.loads(shell("stream", "get", "city-counts", "-o", "json")[1])
     again = shell("stream", "offer", "orders_by_city", "--dry-run")[1]
     taken_back = shell("plan", file)[1]
 
-    assert shown[1].splitlines()[0] == "what is offered:"
-    assert "  optional int64 orders = 2;" in shown[1].splitlines()
+    assert catalogue[1].splitlines()[0] == "what is offered:"
+    assert "  optional int64 orders = 2;" in catalogue[1].splitlines()
     assert json.loads(done[1])["stream"]["name"] == "city-counts"
     assert (listed["topics"], listed["message"], listed["writer"]) == (
         ["by-city-rows"],
@@ -61,6 +61,6 @@ def test_a_dagger_without_kafka_has_nothing_to_offer(shell: Any, dagger_file: st
     file = shell.file("dagger.yaml", dagger_file.replace("orders_by_city", "points"))
     shell("apply", file)
 
-    code, _, said = shell("stream", "offer", "points")
+    code, _, printed = shell("stream", "offer", "points")
 
-    assert (code, "has no sink of Kafka" in said) == (1, True)
+    assert (code, "has no sink of Kafka" in printed) == (1, True)

@@ -23,7 +23,7 @@ FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '5' MINUTE), city_id"""
 BELOW_S = 300
 
 
-def summed(rows: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[int, int, int]]:
+def sum_by_city(rows: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[int, int, int]]:
     return {
         (row["tags"]["tag_city"], row["window_timestamp"]): tuple(
             int(row["fields"][name]) for name in ("orders", "minutes", "fares")
@@ -60,4 +60,4 @@ def test_rows_of_a_dagger_are_counted_right_by_another_one_through_the_stream_th
         cli("delete", name, "--wait")
 
     assert offered["writer"] == above
-    assert summed(rows) == expected
+    assert sum_by_city(rows) == expected

@@ -149,7 +149,7 @@ canvas => {
   }, []);
 }
 """
-"""How many pixels have colours of cells, of each group that lies together."""
+"""Count the pixels that have colours of cells, of each group that lies together."""
 
 
 def test_three_cities_are_seen_at_once(visit: Opened) -> None:

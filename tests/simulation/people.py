@@ -176,8 +176,8 @@ class People:
         """The host that is to be empty in the end; None where every one is to be used."""
         hosts = self._crew.hosts
         able = self._crew.shared and all(host.agent and not host.gone for host in hosts)
-        known = all(host.name in self._world.control_witness.fleet.standings for host in hosts)
-        return hosts[0] if self._retired and able and known and len(hosts) > 1 else None
+        registered = all(host.name in self._world.control_witness.fleet.standings for host in hosts)
+        return hosts[0] if self._retired and able and registered and len(hosts) > 1 else None
 
     def _of_catalogue(self, name: str) -> Any:
         """A stream with the name of a dagger comes and goes; somebody tries to remove the cluster of all."""

@@ -125,8 +125,8 @@ def without_own_attempts(patch: pytest.MonkeyPatch) -> None:
     """Let an agent start any attempt of a replay that names its host and that nobody has answered."""
     next_agent_step = replay_policy.next_agent_step
 
-    def step(*known: Any, **rest: Any) -> Any:
-        return next_agent_step(*known, **(rest | {"is_own": True}))
+    def step(*arguments: Any, **rest: Any) -> Any:
+        return next_agent_step(*arguments, **(rest | {"is_own": True}))
 
     patch.setattr(replays, "next_agent_step", step)
 

@@ -1,4 +1,4 @@
-"""What a Kafka sink writes is offered as a stream, and an edit of its writer says what its readers lose."""
+"""Kafka sinks are offered as streams, and an edit of its writer says what its readers lose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JSON, PROTOBUF = spec_pb2.KafkaSink.FORMAT_JSON, spec_pb2.KafkaSink.FORMAT_PROTO
 
 
 def writer(samples: Any, **sink: Any) -> spec_pb2.DaggerSpec:
-    """A dagger that writes to the topic `hourly`, as JSON unless something else is said."""
+    """Build a dagger that writes to the topic `hourly`, as JSON unless something else is said."""
     spec: spec_pb2.DaggerSpec = samples.spec()
     del spec.sinks[:]
     spec.sinks.add(kafka=spec_pb2.KafkaSink(topic="hourly", **sink))
@@ -161,9 +161,9 @@ async def test_plan_says_which_readers_an_edit_breaks(ready: Any, samples: Any) 
     without_time = spec_pb2.DaggerSpec.FromString(spec.SerializeToString())
     without_time.sql = spec.sql.partition(", TUMBLE_END")[0] + " FROM" + spec.sql.partition(" FROM")[2]
     elsewhere = writer(samples)
-    told = [await plan(ready, edit) for edit in (without_orders, without_time, elsewhere, spec)]
+    messages = [await plan(ready, edit) for edit in (without_orders, without_time, elsewhere, spec)]
 
-    assert told == [
+    assert messages == [
         ["stream by-city loses column orders, which is NULL from then on for uses-orders"],
         [
             "stream by-city loses its event time, window_timestamp: every record is quarantined by"

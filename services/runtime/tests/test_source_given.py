@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from runtime.preview.clock import fix_clock
 from runtime.source.given import GivenRecords, part_ends
+from runtime.source.given_records import read_given
 from runtime.source.offsets import Partition
 from runtime.source.tasks import OffsetRange
 
@@ -52,7 +53,7 @@ def test_no_part_has_a_record_that_the_records_before_it_in_the_part_make_late(s
 def test_a_range_has_its_records_at_their_offsets() -> None:
     records = GivenRecords((b"a", b"b", b"c"), 7, (2, 3))
 
-    [read] = records.read(OffsetRange(Partition("t", 0), "given", 1, 3))
+    [read] = read_given(records, OffsetRange(Partition("t", 0), "given", 1, 3))
 
     assert (read.offsets.tolist(), read.times.tolist(), read.values.to_pylist()) == (
         [1, 2],

@@ -39,10 +39,10 @@ from scheduler.settings import SchedulerSettings
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the command line says of this host."""
+    """Flags of the command line."""
 
     local_checkpoints: bool = False
-    """Whether hosts are allowed that have no checkpoint root in common: `--local-checkpoints`."""
+    """True when hosts are allowed that have no checkpoint root in common: `--local-checkpoints`."""
     labels: Sequence[str] = ()
     """Labels of the host, which daggers may need: `--label KEY=VALUE`, once for each."""
 

@@ -38,7 +38,7 @@ class Candidate:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that its administrator gave it."""
     lacks: frozenset[str] = frozenset()
-    """What it says that it has not, in the words of `fleet.decide.requirements`."""
+    """Needs that it says it cannot meet, in the words of `fleet.decide.requirements`."""
     load: float = 0.0
     """Busy processors for each that it has; 0 where nobody measures it."""
 
@@ -81,8 +81,8 @@ def choose_host(
     hosts that were left out. What a host without others lacks is no reason: the launch says it in its own
     words.
     """
-    known: Sequence[Candidate] = () if beside else candidates
-    unfit = {one.host: why for one in candidates if (why := explain_unfit(fleet, dagger, one, known))}
+    scope: Sequence[Candidate] = () if beside else candidates
+    unfit = {one.host: why for one in candidates if (why := explain_unfit(fleet, dagger, one, scope))}
     able = [one for one in candidates if one.host not in unfit]
     if not able:
         hosts = "; ".join(f"{host} has no {why}" for host, why in unfit.items())

@@ -19,7 +19,7 @@ Trace = Callable[[str, spec_pb2.DaggerSpec], Awaitable[RowOrigins | None]]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What the rows of a stream lack after an edit of its writer."""
+    """Columns that the rows of a stream lack after an edit of its writer."""
 
     stream: spec_pb2.Stream
     column: str = ""
@@ -68,7 +68,7 @@ async def warn_of_losses(
             reads[name] = [(one, await _read_fields(one, name, trace)) for one in _readers(name, fleet)]
         readers = [one for one, fields in reads[name] if _needs(loss, fields)]
         if readers:
-            yield loss.sentence(_listed(readers, readable))
+            yield loss.sentence(_list_readers(readers, readable))
 
 
 def _readers(stream: str, fleet: Fleet) -> Sequence[Dagger]:
@@ -99,7 +99,7 @@ def _needs(loss: Loss, fields: Collection[str] | None) -> bool:
     return any(path == loss.column or path.startswith(f"{loss.column}.") for path in fields)
 
 
-def _listed(readers: Sequence[Dagger], readable: Collection[str] | None) -> str:
+def _list_readers(readers: Sequence[Dagger], readable: Collection[str] | None) -> str:
     """List daggers by name; those that the caller may not see are counted."""
     names = [one.name for one in readers if readable is None or one.spec.team in readable]
     hidden = len(readers) - len(names)

@@ -36,7 +36,7 @@ _NO_TIME: Final = (
 _PROTOBUF: Final = spec_pb2.KafkaSink.FORMAT_PROTOBUF
 _RECORD: Final = spec_pb2.KafkaSink.FORMAT_RECORD
 _BESIDE: Final = "-rows"
-"""What the name of a topic of messages ends with, beside one of JSON."""
+"""End of the name of a topic of messages that stands beside one of JSON."""
 
 
 def offer_streams(

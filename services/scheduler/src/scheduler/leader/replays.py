@@ -118,7 +118,7 @@ class Replays:
             await self._begin(newest, number, write)
 
     def end_orphans(self) -> None:
-        """As a standby: end what the log does not want on this host any more."""
+        """End, as a standby, what the log does not want on this host any more."""
         for attempt in self._drivers.attempts():
             if not is_wanted(self._fleet.daggers.get(attempt.dagger), attempt.replay_id, self._drivers.host):
                 self._drivers.kill(attempt.process)

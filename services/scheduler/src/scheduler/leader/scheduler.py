@@ -80,7 +80,7 @@ class Options:
     egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
     """Limits on the addresses of its drivers' sinks."""
     has_reader: bool = True
-    """Whether the drivers of this host have the C reader."""
+    """True when the drivers of this host have the C reader."""
     spare: bool = False
     """True when it keeps a driver that waits for a launch."""
     cutover: bool = False

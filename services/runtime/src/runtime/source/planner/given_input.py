@@ -9,7 +9,8 @@ from typing import Final
 from daggers.v1 import host_pb2, spec_pb2
 
 from runtime.source.event_times import EventTimes
-from runtime.source.given import GivenRecords, part_ends, records_of
+from runtime.source.given import GivenRecords, part_ends
+from runtime.source.given_records import make_records
 from runtime.source.offsets import Offsets, Partition
 
 _ID: Final = "given"
@@ -37,7 +38,7 @@ class GivenInput:
     def records(self, table: str, times: EventTimes) -> GivenRecords:
         """Return the records of a table in their parts."""
         values = self.tables.get(table, ())
-        usable = times.of_records(records_of(values, self.now_ms), self.now_ms)
+        usable = times.of_records(make_records(values, self.now_ms), self.now_ms)
         return GivenRecords(values, self.now_ms, part_ends(usable, len(values), times.delay_ms))
 
 
@@ -48,7 +49,7 @@ def newest_ms(given: host_pb2.GivenInput, job: spec_pb2.JobSpec) -> int | None:
         micros
         for stream in job.streams
         for _, micros in EventTimes.of_stream(stream, job.descriptors).of_records(
-            records_of(values.get(stream.input.table, ()), _NO_LIMIT_MS), _NO_LIMIT_MS
+            make_records(values.get(stream.input.table, ()), _NO_LIMIT_MS), _NO_LIMIT_MS
         )
     ]
     return -(-max(newest) // 1000) if newest else None

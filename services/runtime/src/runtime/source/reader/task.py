@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from daggersql import Condition
 from runtime.clients.quarantine import Quarantine
 from runtime.source.event_times import descriptor
+from runtime.source.given_records import read_given
 from runtime.source.plan import ReaderPlan
 from runtime.source.reader import preaggregate
 from runtime.source.reader.consumers import ConsumerCache
@@ -54,7 +55,11 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
     quarantine: Quarantine | Examples | None = None
     for range_ in task.ranges:
         mended = plan.mended.get(range_.partition, {})
-        read = _consumers.read(plan, range_, task.siblings) if plan.given is None else plan.given.read(range_)
+        read = (
+            _consumers.read(plan, range_, task.siblings)
+            if plan.given is None
+            else read_given(plan.given, range_)
+        )
         for records in read:
             batch, quarantined = rows.rows(
                 records.replace_values(mended), range_.partition, task.planned_ms, statistics
