@@ -84,12 +84,12 @@ def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_proof_of_death(patch: pytest.MonkeyPatch) -> None:
-    """A shadow is handed over to, and messages that the driver beside it has ended, while that one runs."""
-    messages, next_step = shadowing.cutover_files, shadowing.next_step
+    """A shadow is handed over to, and told that the driver beside it has ended, while that one runs."""
+    cutover_files, next_step = shadowing.cutover_files, shadowing.next_step
 
     def ended(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str, str]]:
-        yield from messages(dagger)
-        yield from messages(replace(dagger, driver=None))
+        yield from cutover_files(dagger)
+        yield from cutover_files(replace(dagger, driver=None))
 
     def hasty(dagger: Dagger, *rest: Any, **known: Any) -> shadowing.Step | None:
         decided = dagger.shadow is not None and dagger.shadow.boundary is not None
