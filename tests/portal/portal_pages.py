@@ -20,6 +20,7 @@ SCREENS = [
     ("/streams", "Streams"),
     ("/schemas?message=examples.v1.Booking", "Schemas"),
     ("/clusters", "Clusters"),
+    ("/hosts", "Hosts"),
     ("/teams", "Teams"),
     ("/teams/pricing", "pricing"),
     ("/sinks", "Sinks"),
