@@ -40,5 +40,5 @@ SCREENS = [
     ("/references/areas", "areas"),
     ("/nothing", "Nothing here"),
 ]
-ELSEWHERE = ["/archive", "/daggers/completed_bookings/map"]
-"""Judged with rows of their own, in test_portal_archive.py and test_portal_map.py."""
+ELSEWHERE = ["/archive", "/daggers/completed_bookings/map", "/hosts/a"]
+"""Judged with answers of their own, in test_portal_archive.py, test_portal_map.py, test_portal_hosts.py."""
