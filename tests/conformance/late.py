@@ -65,10 +65,10 @@ class LateRun:
 
     def _take(self, rows: DataFrame, _: int) -> None:
         self._references.refresh(self._session)
-        closed = begin_batch(self._session)
+        running = begin_batch(self._session)
         self.rows += rows.toArrow().to_pylist()
-        end_batch(self._session, self._source)
-        self.closed = closed
+        end_batch(running, self._source)
+        self.closed = running.closes_until
 
     def send(self, streams: Mapping[str, Sequence[Message]]) -> None:
         """Write records, by table."""

@@ -173,13 +173,13 @@ class Job(StreamingQueryListener):
         self.session.streams.removeListener(self)
 
     def _batch(self, rows: DataFrame, batch: int) -> None:
-        stream.begin_batch(self.session)
+        running = stream.begin_batch(self.session)
         found: Counter[datetime] = Counter()
         for row in rows.collect():
             found[row.start.replace(tzinfo=UTC)] += row.n
         if self.fail_in is not None and batch >= self.fail_in:
             raise RuntimeError("killed in this batch")
-        stream.end_batch(self.session, self.context)
+        stream.end_batch(running, self.context)
         first = self.context.registry.state().complete_from()
         self.batches.put({at: n for at, n in found.items() if first is None or at >= first})
 

@@ -29,12 +29,14 @@ class Query:
         self._batch = 0
         for name in ("drop_written", "drop_incomplete"):
             monkeypatch.setattr(batch, name, lambda rows, *_: rows)
-        monkeypatch.setattr(batch, "begin_batch", lambda _: None)
+        monkeypatch.setattr(
+            batch, "begin_batch", lambda _: SimpleNamespace(query_id="query", closes_until=None)
+        )
         monkeypatch.setattr(batch, "end_batch", lambda *_: self._read())
         monkeypatch.setattr(batch, "_SAVE_PERIOD_S", -1.0)
         launch: Any = SimpleNamespace(
             spec=spec_pb2.JobSpec(dagger="orders", generation=1),
-            session=SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: "query")),
+            session=None,
             heartbeat=SimpleNamespace(update=lambda _: None),
             lease_in_workers=None,
             wake=threading.Event(),

@@ -32,7 +32,7 @@ from runtime.launch.writing import BatchWriter
 from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target, load
 from runtime.source.context import SourceContext
-from runtime.source.stream import begin_batch, end_batch
+from runtime.source.stream import RunningBatch, begin_batch, end_batch
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 
@@ -119,12 +119,13 @@ class Batches:
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
         self._report_start(batch_id)
         self._references.refresh(self._launch.session)
-        closes_until = begin_batch(self._launch.session)  # not the session of `rows`, which has no queries
+        running = begin_batch(self._launch.session)  # not the session of `rows`, which has no queries
+        closes_until = running.closes_until
         shadow = self._shadow
         if shadow is not None:
             if shadow.may_discard(closes_until, self._leave):
                 self._writing.compute_only(rows)
-                self._end(batch_id)
+                self._end(running, batch_id)
                 return
             self._report_start(batch_id)
         if self._boundary.is_passed(closes_until):
@@ -138,11 +139,11 @@ class Batches:
         complete = drop_incomplete(
             drop_written(rows, readers.closed_until()), readers.gaps(), self._lookahead
         )
-        # Spark's query id identifies a checkpoint: a recreated one has another id
-        query = self._launch.session.sparkContext.getLocalProperty("sql.streaming.queryId")
-        batch = BatchRef(f"{self._checkpoint.path.name}/{query}", batch_id, self._launch.spec.generation)
+        batch = BatchRef(
+            f"{self._checkpoint.path.name}/{running.query_id}", batch_id, self._launch.spec.generation
+        )
         report, skipping = self._writing.write(complete, batch)
-        self._end(batch_id)
+        self._end(running, batch_id)
         self._boundary.record_written(closes_until)
         if self._boundary.is_reached():
             self._launch.wake.set()
@@ -183,10 +184,10 @@ class Batches:
             except OSError as problem:
                 logger().warning("event_times.not_saved", why=str(problem))
 
-    def _end(self, batch_id: int) -> None:
+    def _end(self, running: RunningBatch, batch_id: int) -> None:
         """Advance event time by what the batch has read, which Spark commits next."""
         self._last_read = batch_id
-        end_batch(self._launch.session, self._source)
+        end_batch(running, self._source)
 
     def _report_start(self, batch_id: int) -> None:
         now = datetime.now(UTC)

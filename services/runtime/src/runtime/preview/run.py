@@ -165,12 +165,13 @@ class Preview:
         def batch(rows: DataFrame, _: int) -> None:
             try:
                 references.refresh(self._computed.session)
-                closed = begin_batch(self._computed.session)
+                running = begin_batch(self._computed.session)
+                closed = running.closes_until
                 closing = closed is not None and closed > CLOSED_BY_RANGE
                 gaps = assembled.source.registry.state().gaps()
                 flagged = mark_partial(rows, gaps, lookahead, closing=closing)
                 self._take(flagged.mapInArrow(take, TAKEN))
-                end_batch(self._computed.session, assembled.source)
+                end_batch(running, assembled.source)
             except BaseException as failure:
                 self._failure = failure
                 raise

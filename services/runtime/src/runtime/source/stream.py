@@ -11,15 +11,15 @@ from them, with a delay by which none ever moves event time, and `end_batch` mov
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 
 from daggers.v1 import spec_pb2
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
 from runtime.clients.kafka import client_properties
@@ -75,42 +75,51 @@ def open_stream(
 _NEVER = "100000000 days"
 
 
-def begin_batch(spark: SparkSession) -> datetime | None:
-    """Let the readers count what is late in this batch; call it first thing in foreachBatch.
-
-    Returns the event time up to which this batch closes windows, None before the first row.
+@dataclass(frozen=True, slots=True)
+class RunningBatch:
+    """The batch that runs in a thread of Spark: each of its objects that is looked up anew costs calls of
+    Py4J, in both processes.
     """
-    execution = _query(spark)._jsq.streamingQuery().lastExecution()  # noqa: SLF001 - Spark has no public way to the watermark
-    before = execution.prevOffsetSeqMetadata()
-    late = before.get().batchWatermarkMs() if before.isDefined() else 0
-    spark.sparkContext.setLocalProperty(task.WATERMARK_PROPERTY, str(late))
-    now = execution.offsetSeqMetadata().batchWatermarkMs()
-    return datetime.fromtimestamp(now / 1000, UTC) if now else None
+
+    query_id: str
+    """Spark's id of the query, which identifies a checkpoint: a recreated one has another id."""
+    closes_until: datetime | None
+    """Event time up to which the batch closes windows; None before the first row."""
+    stream: JavaObject
+    """Spark's execution of the query."""
+    execution: JavaObject
+    """Spark's execution of the batch."""
 
 
-def end_batch(spark: SparkSession, context: SourceContext) -> None:
-    """Move event time by what the batch has read; call it in foreachBatch once the rows are computed.
-
-    Spark closes windows by it in the batch that follows, which needs no records.
-    """
-    query = _query(spark)
-    observed = {
-        key: metrics.event_times(row)
-        for name, row in queries.read_observations(query).items()
-        if (key := metrics.key(name)) is not None
-    }
-    watermark = context.registry.record(observed).watermark()
-    if watermark != NEVER:
-        queries.advance_watermark(query, watermark)
-
-
-def _query(spark: SparkSession) -> StreamingQuery:
-    """Return the query whose batch runs in this thread."""
+def begin_batch(spark: SparkSession) -> RunningBatch:
+    """Let the readers count what is late in this batch; call it first thing in foreachBatch."""
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert query_id is not None, "not inside foreachBatch"
     query = spark.streams.get(query_id)
     assert query is not None
-    return query
+    stream = query._jsq.streamingQuery()  # noqa: SLF001 - Spark has no public way to the watermark
+    execution = stream.lastExecution()
+    before = execution.prevOffsetSeqMetadata()
+    late = before.get().batchWatermarkMs() if before.isDefined() else 0
+    spark.sparkContext.setLocalProperty(task.WATERMARK_PROPERTY, str(late))
+    now = execution.offsetSeqMetadata().batchWatermarkMs()
+    closes_until = datetime.fromtimestamp(now / 1000, UTC) if now else None
+    return RunningBatch(query_id, closes_until, stream, execution)
+
+
+def end_batch(batch: RunningBatch, context: SourceContext) -> None:
+    """Move event time by what the batch has read; call it in foreachBatch once the rows are computed.
+
+    Spark closes windows by it in the batch that follows, which needs no records.
+    """
+    observed = {
+        key: metrics.event_times(row)
+        for name, row in queries.read_observations(batch.execution).items()
+        if (key := metrics.key(name)) is not None
+    }
+    watermark = context.registry.record(observed).watermark()
+    if watermark != NEVER:
+        queries.advance_watermark(batch.stream, watermark)
 
 
 def plans(

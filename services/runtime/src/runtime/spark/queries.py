@@ -152,12 +152,13 @@ def _jvm() -> JVMView:
     return jvm
 
 
-def read_observations(query: StreamingQuery) -> dict[str, dict[str, Any]]:
+def read_observations(execution: JavaObject) -> dict[str, dict[str, Any]]:
     """Return the observations of the running batch by name, without NULLs.
 
-    Call it in foreachBatch after the rows are computed: Spark reports them only later, to another thread.
+    execution: Spark's of that batch. Call it in foreachBatch after the rows are computed: Spark reports them
+    only later, to another thread.
     """
-    pairs = query._jsq.streamingQuery().lastExecution().observedMetrics().iterator()  # noqa: SLF001 - Spark has no public way
+    pairs = execution.observedMetrics().iterator()
     rows = {}
     while pairs.hasNext():
         pair = pairs.next()
@@ -165,11 +166,12 @@ def read_observations(query: StreamingQuery) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def advance_watermark(query: StreamingQuery, watermark_ms: int) -> None:
+def advance_watermark(stream: JavaObject, watermark_ms: int) -> None:
     """Advance event time to `watermark_ms`, in ms since 1970, if that is later. Call it in foreachBatch.
 
-    The running batch is committed with it, and the next one closes windows by it.
+    stream: Spark's execution of the query. The running batch is committed with it, and the next one closes
+    windows by it.
     """
-    tracker = query._jsq.streamingQuery().watermarkTracker()  # noqa: SLF001 - Spark has no public way to a query's event time
+    tracker = stream.watermarkTracker()
     if watermark_ms > tracker.currentWatermark():
         tracker.setWatermark(watermark_ms)
