@@ -138,7 +138,7 @@ del CALLS["init"]
 SHAPES: Final[dict[str, Fill]] = {"empty": lambda kind: kind(), "full": filled}
 
 
-class Filled(grpc.GenericRpcHandler):
+class FilledAnswers(grpc.GenericRpcHandler):
     """Answers each call with one message as `fill` makes it; a stream has one step."""
 
     def __init__(self, fill: Fill) -> None:
@@ -160,7 +160,7 @@ class Filled(grpc.GenericRpcHandler):
 @contextmanager
 def answering(fill: Fill) -> Iterator[str]:
     """Serve such a gateway: its address."""
-    server = grpc.server(ThreadPoolExecutor(4), handlers=[Filled(fill)])
+    server = grpc.server(ThreadPoolExecutor(4), handlers=[FilledAnswers(fill)])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:

@@ -1,4 +1,4 @@
-"""What axe finds wrong with a page: in both schemes and sizes, of one load."""
+"""Let axe judge a page: in both schemes and sizes, of one load."""
 
 from __future__ import annotations
 

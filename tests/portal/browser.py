@@ -30,7 +30,7 @@ _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
 def installed() -> Path:
-    """The folder with Chromium and axe, which is filled once."""
+    """Return the folder with Chromium and axe, which is filled once."""
     return npm.installed(_HERE, "chromium", _unpack)
 
 
@@ -43,7 +43,7 @@ def _unpack(home: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The libraries and fonts of its package, for a machine that has none."""
+    """Return the libraries and fonts of its package, for a machine that has none."""
     given = {}
     if find_library("nss3") is None:
         given["LD_LIBRARY_PATH"] = str(installed() / "al2023" / "lib")
@@ -54,7 +54,7 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser that is started. Raises where there is none."""
+    """Start a browser. Raises where there is none."""
     executable = shutil.which("chromium") or str(installed() / "chromium")
     # Playwright's own Node needs libraries that a machine may not have; ours needs none.
     os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(npm.NODE)  # noqa: TID251 - Playwright has no other way

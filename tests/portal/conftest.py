@@ -46,21 +46,21 @@ QUERY = (
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
-    """The folder with Chromium and axe."""
+    """Return the folder with Chromium and axe."""
     return browser.installed()
 
 
 # Playwright leaves an event loop running in its thread, in which no test with a loop of its own could begin.
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser. Without one the tests fail."""
+    """Yield a browser. Without one the tests fail."""
     with browser.chromium() as started:
         yield started
 
 
 @contextmanager
 def portal(gateway: str, folder: Path, **more: str) -> Iterator[str]:
-    """A portal, without a login unless `more` settings say where: its address."""
+    """Serve a portal, without a login unless `more` settings say where: its address."""
     told = {"BIND": "127.0.0.1:0", "GATEWAY": gateway, "STATE_DIR": str(folder / "portal"), **more}
     with running("portal", {f"DAGGERS_PORTAL_{name}": value for name, value in told.items()}, folder) as at:
         yield f"http://{at}"
@@ -68,7 +68,7 @@ def portal(gateway: str, folder: Path, **more: str) -> Iterator[str]:
 
 @contextmanager
 def signed_in_at(issuer: str, gateway: str, folder: Path) -> Iterator[str]:
-    """A portal where people log in at a provider: its address, which the provider sends them back to."""
+    """Serve a portal where people log in at a provider, which sends them back to its address."""
     bind = f"127.0.0.1:{choose(['portal'], {})['portal']}"
     with portal(gateway, folder, BIND=bind, OIDC_ISSUER=issuer, OIDC_CLIENT_ID="daggers") as address:
         yield address
@@ -76,7 +76,7 @@ def signed_in_at(issuer: str, gateway: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def running(name: str, env: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """A service with these settings: where it says that it serves. Its log is NAME.log in the folder."""
+    """Run a service with these settings, its log in NAME.log; yield where it says that it serves."""
     written = folder / f"{name}.log"
     with written.open("w+") as log:
         process = subprocess.Popen([sys.executable, "-m", name], env={"PATH": os.defpath, **env}, stderr=log)
@@ -97,7 +97,7 @@ def _address(log: Path) -> str | None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a portal whose gateway knows a cluster, a schema, a stream, a team and two daggers."""
+    """Yield the address of a portal whose gateway has a cluster, a schema, a stream, a team, two daggers."""
     with serving_site(tmp_path_factory.mktemp("portal"), quarantine) as address:
         yield address
 
@@ -110,8 +110,9 @@ def serving_site(
     *,
     filled: bool = True,
 ) -> Iterator[str]:
-    """That portal with this quarantine, once its gateway was changed; its address. Not `filled`: nothing is
-    registered.
+    """Serve that portal with this quarantine, once its gateway was changed; yield its address.
+
+    filled: whether anything is registered.
     """
     assert (STATIC / "index.html").exists(), "the pages are not built: make web"
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
@@ -139,7 +140,7 @@ def quarantine() -> MemoryQuarantine:
 
 
 def bearer(token: str) -> tuple[tuple[str, str], ...]:
-    """What shows the gateway a token."""
+    """Return the metadata that shows the gateway a token."""
     return (("authorization", f"Bearer {token}"),)
 
 

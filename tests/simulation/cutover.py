@@ -150,13 +150,13 @@ _Ways = dict[World, tuple[World, str] | None]
 
 def walk(rules: Rules) -> tuple[Set[World], list[str]]:
     """The states there are, and the shortest way to one that is wrong; no way when none is."""
-    ways, wrong = _walked(rules)
+    ways, wrong = _walk_orders(rules)
     if wrong is None:
         return ways.keys(), []
     return ways.keys(), [*(step for _, step in _way(ways, wrong)), violation(wrong, rules)]
 
 
-def _walked(rules: Rules) -> tuple[_Ways, World | None]:
+def _walk_orders(rules: Rules) -> tuple[_Ways, World | None]:
     """How each state was come to, and the first one that is wrong."""
     first = World()
     ways: _Ways = {first: None}
@@ -191,22 +191,22 @@ def judged() -> Iterator[tuple[str, bool, bool]]:
     """Of every fact that anybody may write in every state there is: the step, whether the model has it, and
     whether the fold takes it.
     """
-    ways, _ = _walked(Rules())
+    ways, _ = _walk_orders(Rules())
     for world in ways:
         allowed = dict(steps(world, Rules()))
         hasty = {**dict(steps(world, Rules(proof=False, held=False, fence=False))), **allowed}
         for step, after in hasty.items():
             log = [message for before, each in _way(ways, world) for message in _facts(each, before, world)]
             if messages := _facts(step, world, after):
-                fleet = _folded(log)
+                fleet = _fold_records(log)
                 changed = [
-                    fleet.apply(record(_spoken(message, fleet), sequence=fleet.sequence + 1)).changed
+                    fleet.apply(record(_describe(message, fleet), sequence=fleet.sequence + 1)).changed
                     for message in messages
                 ]
                 yield step, step in allowed, all(changed)
 
 
-def _folded(log: list[Message]) -> Fleet:
+def _fold_records(log: list[Message]) -> Fleet:
     """A dagger that runs and was edited, and what was said since."""
     meta = events_pb2.FactMeta(name=_NAME)
     running: list[Message] = [
@@ -219,11 +219,11 @@ def _folded(log: list[Message]) -> Fleet:
     ]
     fleet = Fleet()
     for sequence, message in enumerate([*running, *log]):
-        fleet.apply(record(_spoken(message, fleet), sequence=sequence))
+        fleet.apply(record(_describe(message, fleet), sequence=sequence))
     return fleet
 
 
-def _spoken(message: Message, fleet: Fleet) -> Message:
+def _describe(message: Message, fleet: Fleet) -> Message:
     """Of the launch, or of the shadow, that there is."""
     dagger = fleet.daggers.get(_NAME)
     match message:

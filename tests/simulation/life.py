@@ -90,7 +90,7 @@ class Life:
             await asyncio.sleep(random.uniform(0.5, 5))
         self.crew.mend()
         await self.settle()
-        self._replayed()
+        self._check_replayed()
 
     async def settle(self) -> None:
         """Everything becomes what was asked. Raises: Violation."""
@@ -150,8 +150,8 @@ class Life:
             found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
         found += self._list_misplaced()
-        found += [wrong for dagger in fleet.daggers.values() if (wrong := self._unfinished(dagger))]
-        found += [wrong for dagger in fleet.daggers.values() if (wrong := self._skipped(dagger))]
+        found += [wrong for dagger in fleet.daggers.values() if (wrong := self._describe_unfinished(dagger))]
+        found += [wrong for dagger in fleet.daggers.values() if (wrong := self._describe_skipped(dagger))]
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
 
     def _unlike(self, dagger: Dagger) -> str:
@@ -214,7 +214,7 @@ class Life:
                 found.append(f"attempt {number} of {dagger.name}'s replay lives on")
         return found
 
-    def _unfinished(self, dagger: Dagger) -> str:
+    def _describe_unfinished(self, dagger: Dagger) -> str:
         """How the newest replay of a dagger differs from what was asked; empty when it does not."""
         replay = dagger.replay
         if replay is None or dagger.phase == gateway_pb2.DELETED:
@@ -227,7 +227,7 @@ class Life:
         meant = quarantine.meant(replay.request, dagger.create_sequence, replay.sequence)
         return quarantine.wrong(replay.request, meant)
 
-    def _skipped(self, dagger: Dagger) -> str:
+    def _describe_skipped(self, dagger: Dagger) -> str:
         """That rows are still set aside which the sink of a dagger that runs did not take; else empty.
 
         Not where nobody could know of their outage: its driver was gone before a leader heard of it. And not
@@ -253,7 +253,7 @@ class Life:
             f"{len(left)} rows of {dagger.name} that its sink did not take are not replayed" if left else ""
         )
 
-    def _replayed(self) -> None:
+    def _check_replayed(self) -> None:
         """The log, read again, is the state that was reached; what was sent arrived. Raises: Violation."""
         again = Fleet()
         for record in self.world.control.records:

@@ -198,7 +198,7 @@ def test_the_other_messages_of_a_file_stay() -> None:
     assert list(fleet.messages) == ["shop.Sum"]
 
 
-class Asked:
+class Removal:
     """A catalogue that knows nothing, and remembers what it was asked for."""
 
     def __init__(self) -> None:
@@ -237,7 +237,7 @@ def test_every_name_that_a_launch_looks_up_is_one_that_stays() -> None:
     spec = defaults.fill_defaults(
         "counts", dagger(cluster="local", streams=[{"stream": "orders"}], sinks=every).spec
     )
-    asked = Asked()
+    asked = Removal()
     assert list(rules.unresolved_names("spec", "counts", spec, asked))
 
     kinds = ("cluster", "stream", "message", "sink", "secret")

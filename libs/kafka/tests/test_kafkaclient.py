@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 CANARY = "canary-1f3a"
 
 
-class Told(KafkaSettings):
+class ServiceKafka(KafkaSettings):
     """A service's."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_TOLD_")
@@ -35,7 +35,7 @@ def password(tmp_path: Path) -> Path:
 
 
 def test_without_settings_a_client_is_told_the_addresses_and_nothing_else() -> None:
-    plain = Told(kafka_bootstrap_servers="a:1,b:2").kafka()
+    plain = ServiceKafka(kafka_bootstrap_servers="a:1,b:2").kafka()
 
     assert plain.aiokafka() == {"bootstrap_servers": "a:1,b:2"}
     assert plain.librdkafka() == {"bootstrap.servers": "a:1,b:2"}
@@ -53,11 +53,11 @@ def test_a_mechanism_is_read_from_its_variable(password: Path, monkeypatch: pyte
     for name, value in told.items():
         monkeypatch.setenv(name, value)
 
-    assert Told().kafka().librdkafka()["sasl.mechanism"] == "SCRAM-SHA-512"  # type: ignore[call-arg] # from the environment
+    assert ServiceKafka().kafka().librdkafka()["sasl.mechanism"] == "SCRAM-SHA-512"  # type: ignore[call-arg] # from the environment
 
 
 def test_both_kinds_of_client_log_in_as_the_settings_say(password: Path) -> None:
-    told = Told(
+    told = ServiceKafka(
         kafka_bootstrap_servers="a:1",
         kafka_security_protocol="SASL_SSL",
         kafka_sasl_mechanism="SCRAM-SHA-256",
@@ -95,7 +95,7 @@ def test_files_of_tls_go_by_their_absolute_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = Told(
+    told = ServiceKafka(
         kafka_bootstrap_servers="a:1",
         kafka_security_protocol="SASL_PLAINTEXT",
         kafka_sasl_username="me",
@@ -133,7 +133,7 @@ def test_files_of_tls_go_by_their_absolute_paths(
 )
 def test_settings_that_cannot_work_are_refused_at_the_start(fields: dict[str, str], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        Told.model_validate({"kafka_bootstrap_servers": "a:1", **fields})
+        ServiceKafka.model_validate({"kafka_bootstrap_servers": "a:1", **fields})
 
 
 def test_a_password_that_cannot_be_read_later_is_said_with_its_setting(tmp_path: Path) -> None:

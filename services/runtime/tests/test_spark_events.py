@@ -32,7 +32,7 @@ def session() -> Iterator[SparkSession]:
         yield started
 
 
-class Told:
+class EventListener:
     """Keeps what it is told."""
 
     def __init__(self) -> None:
@@ -54,11 +54,11 @@ class Told:
         self.events.append(("terminated", event.id, event.runId, event.errorClassOnException))
 
 
-class Asked(Told, StreamingQueryListener):
+class PySparkListener(EventListener, StreamingQueryListener):
     """As PySpark does it."""
 
 
-class Heard(Told, JsonListener):
+class OwnListener(EventListener, JsonListener):
     """As we do."""
 
 
@@ -84,7 +84,7 @@ def collected(rows: DataFrame, batch_id: int) -> None:
 
 @pytest.mark.integration
 def test_events_say_what_pysparks_say(session: SparkSession, tmp_path: Path) -> None:
-    asked, heard = Asked(), Heard()
+    asked, heard = PySparkListener(), OwnListener()
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "one.json").write_text('{"at": "2026-01-01T00:00:30Z", "city": "ü"}\n{"at": null}\n')
     for listener in (asked, heard):
