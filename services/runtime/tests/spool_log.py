@@ -24,8 +24,8 @@ class MemoryLog:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def list_sinks(cls) -> list[str]:
-        return [name for name, log in cls.logs.items() if log.is_there]
+    def list_sinks(cls) -> frozenset[str]:
+        return frozenset(name for name, log in cls.logs.items() if log.is_there)
 
     def bounds(self) -> tuple[int, int]:
         self._answer()

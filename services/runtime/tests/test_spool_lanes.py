@@ -402,6 +402,41 @@ def test_where_kafka_makes_no_log_the_batch_waits_as_without_one(
     assert (server.cities, servers["log"].cities) == ({"1": 1}, {"1": 1})
 
 
+def test_a_broker_that_is_away_holds_up_no_dagger_that_has_no_use_for_a_log(
+    servers: dict[str, FlakySink], places: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = external("KAFKA_UNREACHABLE", "It is away.", retryable=True)
+
+    def find(*_: object) -> frozenset[str]:
+        raise refused
+
+    monkeypatch.setattr(MemoryLog, "list_sinks", find)
+    write(places(crm(on_outage=None), other()), 0, {"1": 1})
+
+    assert (servers["http"].cities, servers["log"].cities) == ({"1": 1}, {"1": 1})
+
+
+def test_a_batch_that_cannot_be_deleted_from_the_log_is_written_to_the_sink_once(
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
+) -> None:
+    place, server = places(crm()), servers["http"]
+    server.is_up = False
+    write(place, 0, {"1": 0})
+    tried: list[int] = []
+
+    def delete_until(offset: int) -> None:
+        tried.append(offset)
+        if len(tried) < 4:
+            raise external("SPOOL_REFUSED", "No right to delete.", retryable=True)
+        MemoryLog.delete_until(logs["crm"], offset)
+
+    logs["crm"].delete_until = delete_until  # type: ignore[method-assign]
+    server.is_up = True
+    until(lambda: not beat(place).spools)
+
+    assert (len(tried), [number for _, number, _ in server.writes]) == (4, [0])
+
+
 def test_a_marker_that_may_have_been_appended_already_counts_once(
     servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
 ) -> None:

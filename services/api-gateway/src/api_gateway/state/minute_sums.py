@@ -101,8 +101,11 @@ class MinuteCache:
             )
             blocks = []
         # All are saved together, so the newest minute of any is that of the last save.
-        saved = max((newest_in(block.hour, block.data) for block in blocks), default=-1)
-        for block in blocks:
+        last = max((block.hour for block in blocks), default=0)
+        saved = max((newest_in(block.hour, block.data) for block in blocks if block.hour == last), default=-1)
+        for number, block in enumerate(blocks):
+            if number % _BREATHER == 0:
+                await asyncio.sleep(0)
             dagger = self._fold.fleet.living(block.dagger)
             if dagger is not None and dagger.create_sequence == block.created:
                 # That minute may have been saved before it was over: it is read again.
@@ -117,7 +120,9 @@ class MinuteCache:
             if entry.unsaved is None:
                 continue
             saved.append((entry, entry.unsaved))
-            hours = range(entry.unsaved // HOUR, entry.sums.newest // HOUR + 1)
+            # a writer's clock may have been wrong for long: older minutes are in no ring
+            first = max(entry.unsaved, entry.sums.newest - MINUTES + 1)
+            hours = range(first // HOUR, entry.sums.newest // HOUR + 1)
             blocks += [Block(name, hour, entry.created, entry.sums.block(hour)) for hour in hours]
             entry.unsaved = None
         before = (minute_of(self._now()) - MINUTES + 1) // HOUR
@@ -134,7 +139,7 @@ class MinuteCache:
             try:
                 async with aclosing(self._heartbeats.follow(self.since)) as arrivals:
                     async for arrival in arrivals:
-                        self.since, lost, applied = max(self.since, arrival.record.time), False, applied + 1
+                        self.since, lost, applied = self._later(arrival.record.time), False, applied + 1
                         self.take(arrival)
                         if arrival.past and applied % _BREATHER == 0:
                             await asyncio.sleep(0)
@@ -143,6 +148,10 @@ class MinuteCache:
                     logger().warning("minutes.follow_failed", detail=str(error))
                 lost = True
             await asyncio.sleep(_AGAIN_S)
+
+    def _later(self, time: datetime) -> datetime:
+        """Return from when on heartbeats are read next; a writer's clock that is ahead skips none."""
+        return max(self.since, min(time, self._now()))
 
     async def _save_on(self) -> None:
         failed = False

@@ -50,17 +50,24 @@ class MinuteTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def read(self, since_hour: int) -> Sequence[Block]:
-        """Create the table where it is missing, and read its blocks from an hour on, in order."""
+    def _create(self) -> None:
         table: Any = MinutesRow.__table__  # type: ignore[attr-defined] # SQLModel's
         self._database.create([table], anew=False)
+
+    def read(self, since_hour: int) -> Sequence[Block]:
+        """Create the table where it is missing, and read its blocks from an hour on, in order."""
+        self._create()
         columns = MinutesRow.dagger, MinutesRow.hour, MinutesRow.created, MinutesRow.data
         query = select(*columns).where(col(MinutesRow.hour) >= since_hour).order_by(col(MinutesRow.hour))
         with self._database.reading() as session:
             return [Block(*row) for row in session.exec(query)]
 
     def write(self, blocks: Iterable[Block], *, before_hour: int) -> None:
-        """Put blocks in the place of those of the same dagger and hour, and drop all of before an hour."""
+        """Put blocks in the place of those of the same dagger and hour, and drop all of before an hour.
+
+        The table is created where it is missing: a database that is damaged is removed while a gateway runs.
+        """
+        self._create()
         by_hour: dict[int, list[Block]] = {}
         for block in blocks:
             by_hour.setdefault(block.hour, []).append(block)

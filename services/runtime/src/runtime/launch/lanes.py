@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -32,6 +32,7 @@ from runtime.spool.state import MOST_BYTES, LogLimit
 
 FULL: Final = "As much of its rows waits as may."
 _RETRY_S = 2.0
+_LOOK_AGAIN_S = 60.0
 
 
 class Lanes:
@@ -43,7 +44,7 @@ class Lanes:
         targets: Sequence[Target],
         leave: Callable[[str], None],
         *,
-        find: Callable[[], Collection[str]],
+        find: Callable[[], Set[str]],
         address: Callable[[str], LogAddress],
     ) -> None:
         """leave: ends the last batch of a drain unwritten; it does not return. find: finds the sinks that
@@ -55,6 +56,10 @@ class Lanes:
         self._guards: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lanes: dict[str, Lane] = {}
         self._is_open = False
+        self._look_at = time.monotonic()
+        """Time from when on logs are looked for, of the monotonic clock."""
+        self._loaded: set[str] = set()
+        self._reporting = threading.Lock()
         self._refused: set[str] = set()
         """Sinks whose log Kafka does not make: their batches wait."""
 
@@ -65,10 +70,13 @@ class Lanes:
 
     def begin_batch(self) -> dict[str, LogAddress]:
         """Return the sinks whose rows go to their logs, once there is room. Raises: what ended a drainer."""
-        while not self._is_open:
+        while not self._is_open and time.monotonic() >= self._look_at:
             try:
                 self._open()
             except JobError as error:
+                if not self._may_append():
+                    self._look_at = time.monotonic() + _LOOK_AGAIN_S
+                    break  # a broker that is away holds up no dagger that has no use for a log
                 self._wait(trouble_of("spool", error))
         self._create_paused()
         for lane in self._lanes.values():
@@ -87,7 +95,7 @@ class Lanes:
     def _create_paused(self) -> None:
         """Make the logs of the sinks that somebody has paused."""
         for name in sorted(self._targets.keys() & self._launch.paused_sinks()):
-            while name not in self._lanes:
+            while name not in self._lanes and name in self._launch.paused_sinks():
                 try:
                     self._address(name).open().create()
                     self._lane(name)
@@ -141,13 +149,20 @@ class Lanes:
             if lane.trouble is not None and not lane.is_empty
         }
 
+    def _may_append(self) -> bool:
+        """Tell whether rows may have to go to a log: by the rule of a sink, or because one is paused."""
+        return any(map(self._has_rule, self._targets)) or bool(self._launch.paused_sinks())
+
     def _has_rule(self, name: str) -> bool:
         return outages.spools(self._targets[name].resolved.sink.on_outage)
 
     def _open(self) -> None:
         """Find the logs that there are. Raises: JobError."""
-        for name in sorted(self._find()):
+        for name in sorted(self._find() - self._loaded):
             self._lane(name).load(self._launch.spec.created)
+            self._loaded.add(
+                name
+            )  # what drains it works already: to read it again would bring back what is gone
         self._is_open = True
         self._report()
 
@@ -177,9 +192,12 @@ class Lanes:
             self._leave(trouble.error.detail)
 
     def _report(self) -> None:
-        reports = {name: lane.report() for name, lane in list(self._lanes.items())}
-        step = partial(progress.set_spools, reports={name: each for name, each in reports.items() if each})
-        self._launch.heartbeat.update(step)
+        with self._reporting:  # of two reports the later one has to be the last
+            reports = {name: lane.report() for name, lane in list(self._lanes.items())}
+            step = partial(
+                progress.set_spools, reports={name: each for name, each in reports.items() if each}
+            )
+            self._launch.heartbeat.update(step)
 
 
 def open_lanes(launch: Launch, targets: Sequence[Target], leave: Callable[[str], None]) -> Lanes:
