@@ -59,14 +59,14 @@ def test_critical_and_stopped_ones_go_first_then_all_by_the_hash_of_their_names(
     assert queue[2:] != sorted(names)
 
 
-def test_who_has_waited_for_long_goes_before_who_came_later() -> None:
+def test_who_has_waited_for_long_goes_before_who_came_later_but_critical_ones() -> None:
     now = START + PATIENCE
     old = dagger("old")
     young = dagger("critical", spec=CRITICAL, phase_time=now)
     retried = dagger("retried", not_before=now)
     queue = sorted((retried, young, old), key=lambda one: place_in_queue(one, now))
 
-    assert [one.name for one in queue] == ["old", "critical", "retried"]
+    assert [one.name for one in queue] == ["critical", "old", "retried"]
 
 
 def test_who_wants_a_launch() -> None:

@@ -100,8 +100,12 @@ def choose_host(
         elif not _has_refused(dagger, one.host):
             fits.append(one)
     if not fits:
+        error = dagger.last_error
+        if beside and not reasons and error is not None:
+            return Full(error.reason, error.detail)  # each has refused it, and there are others
         return reasons[0] if reasons else able[0].host
-    own = candidates[0].host
+    # the first one is the leader's own, unless that was left out
+    own = fleet.leader.host if beside and fleet.leader is not None else candidates[0].host
     return min(fits, key=lambda one: _rank(dagger, one, by_host[one.host], own)).host
 
 

@@ -55,11 +55,14 @@ def wants_launch(dagger: Dagger) -> bool:
 def place_in_queue(dagger: Dagger, now: datetime) -> Order:
     """Return where a dagger stands among those that wait for a start.
 
-    First those that are critical, that ran until they were stopped to be started anew, or that have waited
-    for long, by their age. Then all others by the hash of their names: each start falls on any instant of
-    the expected total, so that daggers of one team, or of one topic, do not all start together.
+    First those that are critical, then those that ran until they were stopped to be started anew, or that
+    have waited for long, each by their age. Then all others by the hash of their names: each start falls on
+    any instant of the expected total, so that daggers of one team, or of one topic, do not all start
+    together.
     """
     since = dagger.not_before or dagger.phase_time
-    if is_critical(dagger.spec) or dagger.phase == STOPPING or now - since >= PATIENCE:
+    if is_critical(dagger.spec):
         return 0, since, 0, dagger.name
-    return 1, datetime.min.replace(tzinfo=now.tzinfo), crc32(dagger.name.encode()), dagger.name
+    if dagger.phase == STOPPING or now - since >= PATIENCE:
+        return 1, since, 0, dagger.name
+    return 2, datetime.min.replace(tzinfo=now.tzinfo), crc32(dagger.name.encode()), dagger.name

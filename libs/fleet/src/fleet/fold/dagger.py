@@ -236,11 +236,14 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
     if isinstance(changes, Refusal):
         return changes
     version = existing.version + 1
+    runs_on = existing.current and "observed_version" not in changes
     if "spec" in changes and changes["spec"] != existing.spec:
         changes["revisions"] = (*existing.revisions, Revision(version, sequence))[-REVISIONS:]
         changes["updater"] = request.meta.actor
-    if existing.current:  # unless `changes` says otherwise, the driver runs what the new version asks for too
-        changes.setdefault("observed_version", version)
+    if runs_on:  # the driver runs what the new version asks for too, as well as it did
+        changes["observed_version"] = version
+        if "revisions" in changes and existing.good_version and not existing.last_good_version:
+            changes["good_version"] = version
     if changes.get("phase", existing.phase) != existing.phase:
         changes["phase_time"] = time
     return existing.but(version=version, update_time=time, sequence=sequence, **changes)

@@ -24,6 +24,7 @@ from fleet.health.advice import (
     QUARANTINED,
     REFUSED,
     UNKNOWN_CODE,
+    UNLAUNCHED,
     Advice,
 )
 from fleet.health.degradation import (
@@ -119,7 +120,7 @@ def _of_its_ends(dagger: Dagger, now: datetime) -> Iterator[HealthIssue]:
         yield _build_issue(advice.UNREACHABLE, f"{text}; it may still run", since)
     elif dagger.phase == PENDING and error is None:
         if now - since >= SHOWN.start:
-            text = f"no driver has been launched for {format_span(now - since)}; does a scheduler run?"
+            text = f"no driver has been launched for {format_span(now - since)}; {UNLAUNCHED}"
             yield _build_issue(NOT_LAUNCHED, text, since)
     elif error is None:
         return

@@ -7,7 +7,7 @@ within a relative 1e-9, all others exactly; times as instants.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -127,18 +127,22 @@ def _match(differing: _Differing) -> dict[int, int]:
         for number in range(len(differing.expected))
     ]
     owner: dict[int, int] = {}
+    lost = set[int]()
     for number in range(len(likes)):
-        _claim(number, likes, owner)
+        lost |= _claim(number, likes, owner, lost)
     return {number: other for other, number in owner.items()}
 
 
-def _claim(first: int, likes: Sequence[Sequence[int]], owner: dict[int, int]) -> None:
-    """Find a row for one more expected row, along a shortest chain of rows that change their owners."""
+def _claim(first: int, likes: Sequence[Sequence[int]], owner: dict[int, int], lost: Set[int]) -> Set[int]:
+    """Find a row for one more expected row, along a shortest chain of rows that change their owners.
+
+    Returns the rows that were tried in vain: they help no later one, as `lost` does not.
+    """
     came_from: dict[int, int] = {}  # actual row -> expected row that asks for it
     asking = [first]
     for number in asking:
         for other in likes[number]:
-            if other in came_from:
+            if other in came_from or other in lost:
                 continue
             came_from[other] = number
             if other in owner:
@@ -150,7 +154,8 @@ def _claim(first: int, likes: Sequence[Sequence[int]], owner: dict[int, int]) ->
                 before = next((other_row for other_row, whose in owner.items() if whose == taker), None)
                 owner[row] = taker
                 row = before
-            return
+            return set()
+    return came_from.keys()
 
 
 def _pair(missing: Sequence[int], left: Sequence[int], differing: _Differing) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,8 @@ from daggers.v1 import gateway_pb2
 
 from api_gateway.state.heartbeat_cache import HeartbeatCache
 from api_gateway.state.minute_sums import MinuteCache
+from api_gateway.validate import request_fields
+from api_gateway.validate.dagger_requests import refuse
 from fleet import Dagger
 from fleet.health.minutes import FIELDS, minute_of
 
@@ -15,7 +17,8 @@ from fleet.health.minutes import FIELDS, minute_of
 def read(
     request: gateway_pb2.ReadMetricsRequest, dagger: Dagger, minutes: MinuteCache, heartbeats: HeartbeatCache
 ) -> gateway_pb2.ReadMetricsResponse:
-    """Return the numbers of a dagger."""
+    """Return the numbers of a dagger. Raises: ApiError, INVALID_ARGUMENT for an instant out of range."""
+    refuse(list(request_fields.instant("since", request.since)))
     since = minute_of(request.since.ToDatetime(tzinfo=UTC))
     begin, series = minutes.sums_of(dagger).since(since)
     answer = gateway_pb2.ReadMetricsResponse(cost=heartbeats.cost(dagger))

@@ -8,7 +8,7 @@ that the gateway ends.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -17,8 +17,10 @@ from daggers.v1 import events_pb2, gateway_pb2
 from api_gateway.rpc.past_records import PastRecords
 from api_gateway.state.fold import Fold
 from api_gateway.state.verdicts import RecordVerdict, verdict_of
+from api_gateway.validate.dagger_requests import refuse
 from api_gateway.watch_limits import begin, damage_error, draining_error, unavailable_error
 from chassis.logging import note
+from daggerspec.violation import Violation
 from eventlog import LogDamaged, LogUnavailable, Record
 from eventlog.fold import Subscription
 from eventlog.follower import Follower
@@ -36,6 +38,14 @@ class _JudgedRecord(NamedTuple):
     verdict: RecordVerdict
 
 
+def _check(request: gateway_pb2.WatchEventsRequest) -> Iterator[Violation]:
+    """Yield what is wrong with a watch of a stream's registrations: these are in the log alone."""
+    if request.stream and request.name:
+        yield Violation("stream", "is for a watch without a name", "UNEXPECTED")
+    if request.stream and not request.HasField("since_sequence"):
+        yield Violation("since_sequence", "is needed where a stream is named", "REQUIRED")
+
+
 async def watch(
     request: gateway_pb2.WatchEventsRequest, past: PastRecords, follower: Follower[ApplyResult], fold: Fold
 ) -> AsyncGenerator[Response, None]:
@@ -44,6 +54,7 @@ async def watch(
     Raises: ApiError, UNAVAILABLE when the gateway drains or Kafka does not answer (resume elsewhere, later),
     OUT_OF_RANGE when the log ends before `since_sequence`, FAILED_PRECONDITION when it is damaged.
     """
+    refuse(list(_check(request)))
     name = request.name
     since = request.since_sequence if request.HasField("since_sequence") else None
     end = await begin("name", name, since, past.end, follower)

@@ -29,7 +29,7 @@ from fleet.fold.phases import (
     UNREACHABLE,
 )
 from fleet.health import advice
-from fleet.health.advice import ADVICE, NOT_LAUNCHED
+from fleet.health.advice import ADVICE, NOT_LAUNCHED, UNLAUNCHED
 from fleet.health.dagger_warnings import find_progress_issues
 from fleet.health.degradation import (
     Evidence,
@@ -229,7 +229,7 @@ def _describe_stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str,
     silence = format_span(evidence.quiet or timedelta(0))
     if dagger.phase == PENDING:
         span = format_span(now - max(dagger.phase_time, dagger.update_time))
-        waits = f": {why(dagger.last_error)}" if dagger.last_error else "; does a scheduler run?"
+        waits = f": {why(dagger.last_error)}" if dagger.last_error else f"; {UNLAUNCHED}"
         return f"no driver has been launched for {span}{waits}"
     if dagger.phase == BACKING_OFF:
         return f"no progress for {span}, {_ends(dagger)}"

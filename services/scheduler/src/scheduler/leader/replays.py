@@ -54,7 +54,8 @@ class Replays:
         peers: Peers,
     ) -> None:
         self._peers = peers
-        self._tried = 0
+        self._tried: dict[str, int] = {}
+        """Newest attempt of each dagger's replay that was begun here."""
         """Number of the newest attempt that this process has begun."""
         self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
         self._command, self._room, self._now = command, room, clock
@@ -92,7 +93,7 @@ class Replays:
                 dagger,
                 self._observe(dagger, alive),
                 host=self._drivers.host,
-                is_own=number > max(since, self._tried),
+                is_own=number > max(since, self._tried.get(name, 0)),
                 now=self._now(),
             )
             if action is None or self._ignored_attempts.get(name) == tried:
@@ -177,7 +178,7 @@ class Replays:
         """Start an attempt that stands in the log, and say what came of it."""
         replay = intended.replay
         assert replay is not None
-        self._tried = number
+        self._tried[intended.name] = number
         try:
             job = self._launcher.job(intended, number, self._drivers.attempt_dir(number))
             job.spec.driver_memory_mib = self._room().driver_memory_mib  # as much as is counted for it
