@@ -94,8 +94,8 @@ async def test_critical_daggers_of_a_lost_host_run_first_and_what_is_gone_takes_
         lost = events_pb2.HostGone(meta=META, host=THERE, cause=events_pb2.HOST_GONE_CAUSE_PERSON)
         await world.append(lost, host_subject(THERE))
         critical = await world.launched(name="z", after=meta.generation)
-        for name in ("a", "b"):
-            await world.until(waits_for_room, name=name)
+        # in the order of starts, which goes by the hash of their names
+        await world.until(lambda _: all(waits_for_room(world.fleet.daggers[name]) for name in "ab"), name="a")
 
     assert critical.host == HOST
 
