@@ -56,8 +56,8 @@ FIELD: Final[Mapping[str, Change]] = {
         "    spec.emit = spec.emit or spec_pb2.EMIT_FINAL\n", "    spec.dummy = spec.dummy or 1\n"
     ),
     "libs/client/src/daggerclient/daggerfile/table.py": behind(
-        '    Row("consumer_group", TEXT),\n',
-        '    Row("dummy", Form(lambda reader, node, path: reader.integer(node, path), int)),\n',
+        '    KeyRow("consumer_group", TEXT),\n',
+        '    KeyRow("dummy", Form(lambda reader, node, path: reader.integer(node, path), int)),\n',
     ),
     "tests/parity/corpus.py": behind(
         '    Case("little memory", {"driverMemoryMib": 449}, one("driver_memory_mib", "OUT_OF_RANGE")),\n',
@@ -70,8 +70,8 @@ FACT: Final[Mapping[str, Change]] = {
         "  FactMeta meta = 1;\n}\n"
     ),
     "libs/fleet/src/fleet/fold/facts.py": behind(
-        "FACTS: Final[Mapping[type[Message], Row]] = {\n",
-        '    events_pb2.Dummied: Row(phases={RUNNING: RUNNING}, detail=lambda _: "looked at"),\n',
+        "FACTS: Final[Mapping[type[Message], FactRule]] = {\n",
+        '    events_pb2.Dummied: FactRule(phases={RUNNING: RUNNING}, detail=lambda _: "looked at"),\n',
     ),
     "tests/golden/history.json": lambda old: (
         old.rstrip().removesuffix("]").rstrip()

@@ -380,7 +380,7 @@ def test_that_nobody_launches_it_is_told_after_two_minutes(seconds: int, count: 
     warnings = shown(dagger, watch.begin(NOON)).warnings
 
     assert [warning.message for warning in warnings] == [
-        "no driver has been launched for 2 min; does a scheduler run, or do many daggers start at once?"
+        "no driver has been launched for 2 min; does a scheduler run, or do many of them start at once?"
     ] * count
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -57,5 +58,5 @@ def test_the_greatest_number_of_its_type_is_refused(path: tuple[str, ...]) -> No
 
     violations = rules.violations("spec", asked, sinks.all_resolved("spec", asked))
 
-    field = f"spec.{'.'.join(path)}".replace("spec.sinks", "spec.sinks[0]")
+    field = re.sub(r"^spec\.(sinks|tests)", r"spec.\1[0]", f"spec.{'.'.join(path)}")
     assert (field, "OUT_OF_RANGE") in {(violation.field, violation.reason) for violation in violations}

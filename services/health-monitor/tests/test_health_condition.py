@@ -286,7 +286,7 @@ def test_what_nobody_launches_makes_no_progress() -> None:
 
     assert found(dagger, watched())["NO_PROGRESS"]
     assert summary(dagger, watched(), "NO_PROGRESS") == (
-        "no driver has been launched for 10 min; does a scheduler run, or do many daggers start at once?"
+        "no driver has been launched for 10 min; does a scheduler run, or do many of them start at once?"
     )
 
 

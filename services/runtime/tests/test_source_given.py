@@ -60,7 +60,7 @@ def test_a_range_has_its_records_at_their_offsets() -> None:
         [7, 7],
         [b"b", b"c"],
     )
-    assert list(records.read(OffsetRange(Partition("t", 0), "given", 3, 3))) == []
+    assert list(read_given(records, OffsetRange(Partition("t", 0), "given", 3, 3))) == []
     assert [records.next_end(offset) for offset in (0, 2, 3)] == [2, 3, 3]
 
 

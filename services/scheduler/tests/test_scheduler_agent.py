@@ -3,58 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
+from services.scheduler.tests.scheduler_agents import THERE, agent, register, two_hosts
 from services.scheduler.tests.scheduler_world import HOST, META, World
 
-from election import identity
 from eventlog.testing import START
-from fleet import Dagger
 from fleet.decide.observation import Presence
-from fleet.fold.hosts import AGENT, Standing
+from fleet.fold.hosts import Standing
 from scheduler.leader.host_watch import GONE_AFTER, HEARD_WITHIN, HostWatch
 from scheduler.leader.neighbours import NoSharedCheckpoints
-
-THERE = "there"
-
-
-def register(
-    host: str, scheduler_id: str, *, shared: bool = True, level: int = AGENT
-) -> events_pb2.HostRegistered:
-    return events_pb2.HostRegistered(
-        scheduler_id=scheduler_id, host=host, boot_id="b", agent=level, shared_checkpoints=shared
-    )
-
-
-@asynccontextmanager
-async def agent(world: World, host: str = THERE, *, level: int = AGENT, **how: object) -> AsyncIterator[str]:
-    """Run a scheduler that registers a host, and stands by unless nobody leads; gives its identity.
-
-    level: what its agent says that it can do.
-    """
-    me = identity()
-    how = {"patience": 600.0, "shared": True} | how
-    shares = bool(how["shared"])
-    async with world.serving(
-        registered=register(host, me, shared=shares, level=level), host=host, scheduler_id=me, **how
-    ) as task:
-        yield me
-        if task.done():
-            await task
-
-
-@asynccontextmanager
-async def two_hosts(world: World) -> AsyncIterator[Dagger]:
-    """Run a leader whose host takes no driver, and an agent; gives the dagger on the agent's host."""
-    async with agent(world, HOST, max_drivers=0):
-        await world.ask()
-        await world.until(lambda dagger: dagger.last_error is not None)  # somebody leads
-        async with agent(world):
-            yield await world.running()
 
 
 async def test_a_dagger_runs_stops_and_restarts_on_a_host_that_does_not_lead(world: World) -> None:

@@ -7,10 +7,10 @@ import signal
 from pathlib import Path
 
 from daggers.v1 import events_pb2
+from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain
+from services.scheduler.tests.scheduler_cutovers import AS_EVER, CAUGHT_UP, KEPT, ended, says
+from services.scheduler.tests.scheduler_replays import asked, finished, replay, runs
 from services.scheduler.tests.scheduler_world import HOST, META, World, run_dir, there
-from services.scheduler.tests.test_scheduler_agent import THERE, agent
-from services.scheduler.tests.test_scheduler_cutover import AS_EVER, CAUGHT_UP, KEPT, ended, says
-from services.scheduler.tests.test_scheduler_replays import asked, finished, replay, runs
 
 from daggerspec import rundir
 from fleet import Dagger
@@ -26,12 +26,6 @@ async def edit(world: World) -> tuple[Dagger, Path]:
     place = Path(dagger.shadow.driver.run_dir)
     await there(place / rundir.DRIVER)
     return dagger, place
-
-
-async def ask_in_vain(world: World) -> None:
-    """Ask for a dagger that the leader's host has no room for, and wait until that is said."""
-    await world.ask()
-    await world.until(lambda dagger: dagger.last_error is not None)
 
 
 async def test_an_edit_is_made_by_a_cutover_on_a_host_that_does_not_lead(world: World) -> None:

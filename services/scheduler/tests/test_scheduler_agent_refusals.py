@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from daggers.v1 import events_pb2, spec_pb2
+from services.scheduler.tests.newer_fields import extend
+from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain, two_hosts
+from services.scheduler.tests.scheduler_replays import asked, finished
 from services.scheduler.tests.scheduler_world import HOST, META, World, until
-from services.scheduler.tests.test_scheduler_agent import THERE, agent, two_hosts
-from services.scheduler.tests.test_scheduler_agent_beside import ask_in_vain
-from services.scheduler.tests.test_scheduler_newer_fields import extend
-from services.scheduler.tests.test_scheduler_replays import asked, finished
 
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Presence
 from fleet.fold.hosts import host_subject
-from scheduler.leader.survey import Survey
+from scheduler.leader.inventory import Inventory
 
 INFLUX = {"url": "http://influx:8086", "bucket": "b"}
 
@@ -125,19 +124,19 @@ async def test_a_host_that_returns_ends_what_runs_elsewhere_by_then(world: World
 # ---- What a host lacks -------------------------------------------------------------------------------------
 
 
-def survey(*teams: str, users: tuple[str, ...] = (), reader: bool = True, there: str = "") -> list[str]:
-    """Survey a host with these users for teams, and one file, for a dagger that reads two."""
+def inventory(*teams: str, users: tuple[str, ...] = (), reader: bool = True, there: str = "") -> list[str]:
+    """Inventory a host with these users for teams, and one file, for a dagger that reads two."""
     fleet = Fleet()
     for team in teams:
         event = events_pb2.TeamRegistered(meta=META, team={"name": team})
         fleet.catalogue.teams[team] = event.team  # type: ignore[assignment] # its name is all that is read
-    of_host = Survey(
+    of_host = Inventory(
         fleet, has_user=users.__contains__, reader=reader, is_readable=lambda path: path == there
     )
     return of_host.format_lacks(of_host.list_missing(["/a", "/b"]))
 
 
 def test_a_host_lacks_files_users_of_teams_and_the_reader() -> None:
-    assert survey("crm", "hr", there="/a") == ["users", "file /b"]
-    assert survey("crm", "hr", users=("crm",), there="/a") == ["user of hr", "file /b"]
-    assert survey(reader=False) == ["reader", "users", "file /a", "file /b"]
+    assert inventory("crm", "hr", there="/a") == ["users", "file /b"]
+    assert inventory("crm", "hr", users=("crm",), there="/a") == ["user of hr", "file /b"]
+    assert inventory(reader=False) == ["reader", "users", "file /a", "file /b"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from daggers.v1 import events_pb2, gateway_pb2
+from services.scheduler.tests.scheduler_agents import THERE, agent, register
 from services.scheduler.tests.scheduler_world import HOST, META, World
-from services.scheduler.tests.test_scheduler_agent import THERE, agent, register
 
 from election import identity
 from fleet import Dagger

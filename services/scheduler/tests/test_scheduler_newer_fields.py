@@ -1,16 +1,11 @@
 """Finds what says more than this version knows, however deep."""
 
 from daggers.v1 import spec_pb2
-from google.protobuf.message import Message
+from services.scheduler.tests.newer_fields import extend
 
 from scheduler.drivers.newer_fields import unknown_field
 
 # Field 9999, a varint.
-NEWER = b"\xf8\xf0\x04\x01"
-
-
-def extend(message: Message) -> bytes:
-    return message.SerializeToString() + NEWER
 
 
 def test_what_this_version_knows_is_no_newer_field() -> None:

@@ -22,10 +22,10 @@ def read_spec(gateway: Gateway, name: str, file: Path | None) -> spec_pb2.Dagger
     if file is None:
         return gateway.get(name).spec
     daggers, _ = parse_file(read_file(file), str(file))
-    found = next((dagger.spec for dagger in daggers if dagger.name == name), None)
-    if found is None:
+    spec = next((dagger.spec for dagger in daggers if dagger.name == name), None)
+    if spec is None:
         raise RefusedError(f"{file} has no dagger {name}", reason="NOT_FOUND")
-    return found
+    return spec
 
 
 def find_offer(

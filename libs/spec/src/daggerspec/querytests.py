@@ -116,10 +116,12 @@ def _check_expected(
                 near, f": it may be for {', '.join(REASONS)}"
             )
             yield Violation(f"{path}.quarantined", problem, "UNKNOWN_REASON", suggestion=near)
-        elif count < 1:
-            yield Violation(f"{path}.quarantined", f"{called}, {reason}: must be 1 or more", "OUT_OF_RANGE")
-    if expect.late < 0:
-        yield Violation(f"{path}.late", f"{called} must not be less than 0", "OUT_OF_RANGE")
+        elif not 1 <= count <= limits.TEST_RECORDS:
+            problem = f"{called}, {reason}: must be from 1 to {limits.TEST_RECORDS:,}"
+            yield Violation(f"{path}.quarantined", problem, "OUT_OF_RANGE")
+    if not 0 <= expect.late <= limits.TEST_ROWS:
+        problem = f"{called} must be from 0 to {limits.TEST_ROWS:,}"
+        yield Violation(f"{path}.late", problem, "OUT_OF_RANGE")
 
 
 def read_object(text: str) -> Mapping[str, Any] | None:

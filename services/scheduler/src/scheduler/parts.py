@@ -33,9 +33,9 @@ from scheduler.host.row_reader import RowReader
 from scheduler.host.service import HostService
 from scheduler.leader.capacity import HostMemory, available_mib, busy_cores
 from scheduler.leader.heartbeats import set_aside_ends
+from scheduler.leader.inventory import has_reader
 from scheduler.leader.occupancy import Occupancy
 from scheduler.leader.scheduler import LEADER_TIMEOUT, Options, Scheduler
-from scheduler.leader.survey import has_reader
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
 from scheduler.settings import SchedulerSettings
 

@@ -34,7 +34,7 @@ def format_user(team: str) -> str:
 
 def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
     """Find the absolute paths that a driver reads on its host: of secrets and of reference tables."""
-    found = {
+    files = {
         place.file
         for message in _list_messages(fleet, spec)
         for reference in secrets.references(message)
@@ -42,7 +42,7 @@ def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
     }
     sql = query.of(spec).sql
     tables = (entry.value for name, entry in fleet.references.items() if f"'{name}'" in sql)
-    return frozenset(found | {table.location for table in tables if table.location.startswith("/")})
+    return frozenset(files | {table.location for table in tables if table.location.startswith("/")})
 
 
 def find_unmet(fleet: Fleet, dagger: Dagger, *, labels: Mapping[str, str], lacks: Set[str]) -> Iterator[str]:

@@ -244,8 +244,8 @@ def count_alike(running: Sequence[Dagger], room: Room) -> int | None:
         bounds.append(room.drivers - drivers)
     if room.memory_mib is not None:
         used = _memory(running, room)
-        each = used / drivers if drivers else need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
-        bounds.append(int((room.memory_mib - used) // each))
+        mib_of_one = used / drivers if drivers else need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
+        bounds.append(int((room.memory_mib - used) // mib_of_one))
     return max(0, min(bounds)) if bounds else None
 
 

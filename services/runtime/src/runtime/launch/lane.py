@@ -185,14 +185,14 @@ class Lane:
 
 def _find_batches(log: Log, begin: int, end: int) -> list[Whole[Marker]]:
     """Find the whole batches of a log, oldest first."""
-    found: list[Whole[Marker]] = []
+    wholes: list[Whole[Marker]] = []
     for offset, record in log.read(begin, end):
         if not record.is_marker:
             continue
         marker = Marker.decode(record.value)
-        if found and marker.target == found[-1].content.target:  # one for all is in memory
-            marker = replace(marker, target=found[-1].content.target)
-        if found and marker.parts == found[-1].content.parts:  # appended again without need
-            found.pop()
-        found.append(Whole(offset + 1, marker.size + len(record.value), marker.marked, marker))
-    return found
+        if wholes and marker.target == wholes[-1].content.target:  # one for all is in memory
+            marker = replace(marker, target=wholes[-1].content.target)
+        if wholes and marker.parts == wholes[-1].content.parts:  # appended again without need
+            wholes.pop()
+        wholes.append(Whole(offset + 1, marker.size + len(record.value), marker.marked, marker))
+    return wholes

@@ -195,7 +195,7 @@ class Lanes:
         with self._reporting:  # of two reports the later one has to be the last
             reports = {name: lane.report() for name, lane in list(self._lanes.items())}
             step = partial(
-                progress.set_spools, reports={name: each for name, each in reports.items() if each}
+                progress.set_spools, reports={name: report for name, report in reports.items() if report}
             )
             self._launch.heartbeat.update(step)
 

@@ -184,7 +184,7 @@ def _worse(one: Trouble | None, other: Trouble) -> Trouble:
 
 
 def _merge_oldest(one: Mapping[str, datetime], other: Mapping[str, datetime]) -> dict[str, datetime]:
-    return {sink: min(each[sink] for each in (one, other) if sink in each) for sink in {**one, **other}}
+    return {sink: min(times[sink] for times in (one, other) if sink in times) for sink in {**one, **other}}
 
 
 def _concat(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

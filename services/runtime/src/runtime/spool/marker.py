@@ -103,9 +103,7 @@ def _target_form(target: Target) -> Mapping[str, Any]:
     return {
         "dagger": target.dagger,
         "sink": _text(target.sink),
-        "layout": asdict(
-            replace(target.layout, columns=tuple(_plain(each) for each in target.layout.columns))
-        ),
+        "layout": asdict(replace(target.layout, columns=tuple(map(_plain, target.layout.columns)))),
         "schema": _text(target.schema.serialize().to_pybytes()),
         "descriptors": _text(target.descriptors),
         "updates": target.updates,

@@ -29,14 +29,14 @@ from fleet.fold.hosts import host_subject
 from scheduler.drivers.process_table import Drivers
 from scheduler.leader.capacity import Load
 from scheduler.leader.host_watch import BEAT_EVERY, HostWatch
+from scheduler.leader.inventory import Inventory
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.observer import Observer
 from scheduler.leader.replays import Replays
-from scheduler.leader.survey import Survey
 
 STEPS: Final = 16
 _LOOK_S: Final = 0.5
-_SURVEY_EVERY: Final = timedelta(seconds=30)
+_INVENTORY_EVERY: Final = timedelta(seconds=30)
 
 
 class Agent:
@@ -62,7 +62,7 @@ class Agent:
         tell: Callable[[Dagger], None],
         replays: Replays,
         measure: Callable[[], Load],
-        survey: Survey,
+        inventory: Inventory,
     ) -> None:
         """scheduler_id: identity of this process; `dead` proves the death of another by its identity.
 
@@ -75,7 +75,7 @@ class Agent:
         self._id, self._source, self._now, self._dead = scheduler_id, source, clock, dead
         self._appended, self._ended = appended, ended
         self._policy, self._tell, self._replays, self._measure = policy, tell, replays, measure
-        self._survey, self._next_survey = survey, clock()
+        self._inventory, self._next_inventory = inventory, clock()
         self._missing: list[str] = []
         """Files that were not there, when a file system last answered."""
         self._registered: events_pb2.HostRegistered | None = None
@@ -117,18 +117,18 @@ class Agent:
     async def _lacks_otherwise(self, agent: events_pb2.HostRegistered) -> bool:
         """Look now and then whether this host lacks something else than it has registered."""
         assert self._registered is not None
-        if self._now() < self._next_survey:
+        if self._now() < self._next_inventory:
             return False
         await self._look_around()
         return list(agent.lacks) != list(self._registered.lacks)
 
     async def _look_around(self) -> None:
         assert self._registered is not None
-        self._next_survey = self._now() + _SURVEY_EVERY
-        missing = await self._survey.look_for(self._survey.list_files())
+        self._next_inventory = self._now() + _INVENTORY_EVERY
+        missing = await self._inventory.look_for(self._inventory.list_files())
         if missing is not None:
             self._missing = missing
-        self._registered.lacks[:] = self._survey.format_lacks(self._missing)
+        self._registered.lacks[:] = self._inventory.format_lacks(self._missing)
 
     async def _announce(self, id_: str) -> None:
         assert self._registered is not None

@@ -36,7 +36,7 @@ from scheduler.drivers.newer_fields import unknown_field
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
-from scheduler.leader.survey import Survey
+from scheduler.leader.inventory import Inventory
 from scheduler.threads import to_its_end
 
 # Appends a fact about a dagger and reads it back: what became of it. Raises: LeadershipLost.
@@ -61,7 +61,7 @@ class Launcher:
         batches: spec_pb2.BatchRule,
         secrets: SecretRule,
         egress: spec_pb2.Egress,
-        survey: Survey,
+        inventory: Inventory,
     ) -> None:
         """`checkpoints` is their root, `shared` whether all hosts have the same; `driver_memory_mib` is the
         heap of a driver whose dagger does not say; `batches` and `egress` are for all.
@@ -74,7 +74,7 @@ class Launcher:
         self._checkpoints, self._shared = checkpoints, shared
         self._driver_memory_mib = driver_memory_mib
         self._batches, self._egress = batches, egress
-        self._secrets, self._survey = secrets, survey
+        self._secrets, self._inventory = secrets, inventory
         self._tried: dict[str, int] = {}
         """Newest launch or shadow of each dagger that this process has begun, whatever came of it."""
 
@@ -196,7 +196,7 @@ class Launcher:
             prepared, command, environment = self._prepare(intended, generation)
             if is_elsewhere and (newer := unknown_field(prepared)):
                 return _too_old(self._drivers.host, newer)
-            if is_elsewhere and (missing := await self._survey.find_missing(intended.spec)):
+            if is_elsewhere and (missing := await self._inventory.find_missing(intended.spec)):
                 return _lacks(self._drivers.host, missing)
             if beside:
                 self._secrets.tell(self._fleet, intended)

@@ -44,6 +44,7 @@ from scheduler.leader.agent import Agent
 from scheduler.leader.capacity import Load
 from scheduler.leader.drains import Drains
 from scheduler.leader.host_watch import HostWatch
+from scheduler.leader.inventory import Inventory
 from scheduler.leader.launcher import Launcher
 from scheduler.leader.neighbours import Neighbours
 from scheduler.leader.observer import Observer
@@ -52,7 +53,6 @@ from scheduler.leader.peers import Peers
 from scheduler.leader.replays import Replays
 from scheduler.leader.silent_hosts import SilentHosts
 from scheduler.leader.starts import Starts
-from scheduler.leader.survey import Survey
 from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
@@ -197,7 +197,7 @@ class Scheduler:
             on=options.spare,
             left=lambda: for_spare(room(), count_occupancy()),
         )
-        survey = Survey(self._fleet, has_user=drivers.runs_as_another, reader=options.has_reader)
+        inventory = Inventory(self._fleet, has_user=drivers.runs_as_another, reader=options.has_reader)
         self._launcher = Launcher(
             self._follower,
             self._fleet,
@@ -211,7 +211,7 @@ class Scheduler:
             batches=options.batches,
             secrets=options.secrets,
             egress=options.egress,
-            survey=survey,
+            inventory=inventory,
         )
         self._watch = HostWatch(clock)
         peers = Peers(self._fleet, self._watch, host=drivers.host, shared=bool(checkpoint_root))
@@ -249,7 +249,7 @@ class Scheduler:
             measure=lambda: Load(
                 memory_mib=for_driver(room(), count_occupancy()).memory_mib or 0, busy_cores=busy_cores()
             ),
-            survey=survey,
+            inventory=inventory,
         )
         self._silent_hosts = SilentHosts(
             self._fleet,

@@ -30,8 +30,8 @@ def has_reader(runtime: Path) -> bool:
     return any(runtime.glob(_READER_FILES))
 
 
-class Survey:
-    """Surveys one host, by the log and by its own files."""
+class Inventory:
+    """Finds out what one host lacks, by the log and by its own files."""
 
     def __init__(
         self,
