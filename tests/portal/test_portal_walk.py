@@ -195,6 +195,7 @@ def test_somebody_comes_from_proto_files_to_a_chart_without_a_command(
         error.add_note(f"{cli.try_('get', name)}")
         raise
     finally:
+        page.goto("about:blank")  # it would ask for what is deleted
         cli.try_("delete", name, "--wait")
     with capsys.disabled():
         summary = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in waited.items())

@@ -38,6 +38,12 @@ describe("the columns of SELECT", () => {
     expect(shown.columns.map((each) => each.name)).toEqual(["orders", "amount", "city", "time"]);
     expect(shown.rows[0]).toEqual([2n, 1n, "Bali", 60_000]);
     expect(asSelected(rows, "SELECT * FROM t").columns).toEqual(rows.columns);
+    const tagged: Row = create(RowSchema, { tags: { tag_city: "1" }, fields: [] });
+    const columns = asSelected(
+      table([tagged]),
+      "SELECT city_id AS tag_city, TUMBLE_END(a) AS window_timestamp FROM t",
+    );
+    expect(columns.columns.map(({ name }) => name)).toEqual(["tag_city", "time"]);
   });
 });
 

@@ -65,9 +65,11 @@ export function asSelected(table: Table, sql: string): Table {
   return ordered(table, selected(sql), (name, column) =>
     column.kind === "time"
       ? TIMES.includes(name)
-      : name.replace(/^(tag|label)_/, "") === column.name.toLowerCase(),
+      : unprefixed(name) === unprefixed(column.name.toLowerCase()),
   );
 }
+/** A tag's name as some sinks have it, without what says in SELECT that it is one. */
+const unprefixed = (name: string): string => name.replace(/^(tag|label)_/, "");
 const TIMES = ["window_timestamp", "rowtime", "event_timestamp"];
 
 function ordered<T>(table: Table, wanted: T[], is: (wanted: T, column: Column) => boolean): Table {
