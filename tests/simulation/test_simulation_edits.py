@@ -33,7 +33,7 @@ class Edited(Life):
             seen = len(self.world.control.records)
             await self._until_decided(seen)
             await self.settle()
-        self._replayed()
+        self._check_replayed()
 
     async def _until_decided(self, seen: int) -> None:
         """Let the edits begin, and kill who leads at the step where that is to be."""

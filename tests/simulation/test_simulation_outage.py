@@ -41,7 +41,7 @@ class Outage(Life):
         self.told_without_the_log = list(self.crew.webhooks.told)
         self.written_in_it = self.kinds()
         await self.settle()
-        self._replayed()
+        self._check_replayed()
 
     def kinds(self) -> list[str]:
         """What was written to the log of alerts since the outage began, but for claims."""
