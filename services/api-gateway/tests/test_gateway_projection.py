@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from daggers.v1 import gateway_pb2
+from sqlalchemy.exc import OperationalError
 from sqlmodel import SQLModel
 from tests.contracts.projections import ProjectionContract, asked, content
 
@@ -129,6 +130,16 @@ async def test_a_record_that_cannot_be_read_is_set_aside_and_the_gateway_goes_on
     assert created.sequence == 4
 
 
+async def drop_tables(projection: Projection) -> None:
+    """Drop the tables of a projection that a gateway writes to: SQLite lets one write at a time."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return SQLModel.metadata.drop_all(projection.database.engine, projection._tables)
+            except OperationalError:
+                await asyncio.sleep(0.1)
+
+
 async def test_tables_that_are_lost_while_the_gateway_runs_are_made_anew(
     harness: Any, samples: Any, refusal: Any, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +149,7 @@ async def test_tables_that_are_lost_while_the_gateway_runs_are_made_anew(
         await client.create()
         await client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=10)
         other = Projection(database_url)
-        SQLModel.metadata.drop_all(other.database.engine, other._tables)
+        await drop_tables(other)
         other.close()
         created = await client.create(name="another_one")
         request = pb.ListDaggersRequest(min_sequence=created.sequence)
