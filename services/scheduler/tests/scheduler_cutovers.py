@@ -20,12 +20,8 @@ KEPT = ["ShadowIntended", "ShadowLaunched", "CutoverDecided", "Exited", "Cutover
 AS_EVER = ["ShadowIntended", "ShadowLaunched", "ShadowEnded", "StopIssued", "Exited", "LaunchIntended"]
 
 
-async def shadowed(world: World, *, spare: bool = False) -> tuple[Dagger, Path]:
-    """A dagger that runs and was edited, and the directory of the shadow that it then has."""
-    await world.ask()
-    await world.running()
-    spares = world.state_dir / "runs" / rundir.SPARE
-    await until(lambda: not spare or any(spares.glob(f"*/{rundir.DRIVER}")), "there is no spare")
+async def edit(world: World) -> tuple[Dagger, Path]:
+    """Edit the dagger that runs; gives it with its shadow, and the directory of that one."""
     await world.ask("run other")
     dagger = await world.until(lambda dagger: dagger.shadow is not None and dagger.shadow.driver is not None)
     assert dagger.shadow is not None
@@ -33,6 +29,15 @@ async def shadowed(world: World, *, spare: bool = False) -> tuple[Dagger, Path]:
     place = Path(dagger.shadow.driver.run_dir)
     await there(place / rundir.DRIVER)
     return dagger, place
+
+
+async def shadowed(world: World, *, spare: bool = False) -> tuple[Dagger, Path]:
+    """A dagger that runs and was edited, and the directory of the shadow that it then has."""
+    await world.ask()
+    await world.running()
+    spares = world.state_dir / "runs" / rundir.SPARE
+    await until(lambda: not spare or any(spares.glob(f"*/{rundir.DRIVER}")), "there is no spare")
+    return await edit(world)
 
 
 def says(place: Path, state: ShadowState) -> None:

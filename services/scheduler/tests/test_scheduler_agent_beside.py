@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 from daggers.v1 import events_pb2
 from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain
-from services.scheduler.tests.scheduler_cutovers import AS_EVER, CAUGHT_UP, KEPT, ended, says
+from services.scheduler.tests.scheduler_cutovers import AS_EVER, CAUGHT_UP, KEPT, edit, ended, says
 from services.scheduler.tests.scheduler_replays import asked, finished, replay, runs
 from services.scheduler.tests.scheduler_world import HOST, META, World, run_dir, there
 
 from daggerspec import rundir
-from fleet import Dagger
 from fleet.fold.phases import RUNNING
-
-
-async def edit(world: World) -> tuple[Dagger, Path]:
-    """Edit the dagger that runs; gives it with its shadow, and the directory of that one."""
-    await world.ask("run other")
-    dagger = await world.until(lambda dagger: dagger.shadow is not None and dagger.shadow.driver is not None)
-    assert dagger.shadow is not None
-    assert dagger.shadow.driver is not None
-    place = Path(dagger.shadow.driver.run_dir)
-    await there(place / rundir.DRIVER)
-    return dagger, place
 
 
 async def test_an_edit_is_made_by_a_cutover_on_a_host_that_does_not_lead(world: World) -> None:

@@ -7,7 +7,7 @@ host is heard, on that of the leader.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -56,7 +56,6 @@ class Replays:
         self._peers = peers
         self._tried: dict[str, int] = {}
         """Newest attempt of each dagger's replay that was begun here."""
-        """Number of the newest attempt that this process has begun."""
         self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
         self._command, self._room, self._now = command, room, clock
         self._ignored_attempts: dict[str, tuple[int, int]] = {}
@@ -85,31 +84,21 @@ class Replays:
     async def _attend_here(
         self, name: str, alive: dict[str, list[Attempt]], write: Write, since: int
     ) -> None:
-        for _ in range(STEPS):
-            dagger = self._fleet.daggers[name]
+        def decide(dagger: Dagger) -> Action | None:
             number = dagger.replay.attempt if dagger.replay is not None else 0
-            tried = since, dagger.sequence
-            action = next_agent_step(
+            return next_agent_step(
                 dagger,
                 self._observe(dagger, alive),
                 host=self._drivers.host,
                 is_own=number > max(since, self._tried.get(name, 0)),
                 now=self._now(),
             )
-            if action is None or self._ignored_attempts.get(name) == tried:
-                return
-            if isinstance(action, End):
-                self._end(name, action)
-                return
-            with unit_of_work("agent.replay", dagger=name, action=type(action).__name__):
-                if isinstance(action, Start):
-                    await self._submit(name, number, write)
-                    alive |= self._alive()
-                else:
-                    await write(dagger, action)
-            if self._fleet.daggers[name].sequence == dagger.sequence:
-                self._ignored_attempts[name] = tried
-                return
+
+        def start(dagger: Dagger) -> Awaitable[None]:
+            assert dagger.replay is not None
+            return self._submit(name, dagger.replay.attempt, write)
+
+        await self._take_steps(name, alive, write, since, "agent.replay", decide, start)
 
     async def _submit(self, name: str, number: int, write: Write) -> None:
         """Start an attempt that a leader elsewhere intended, unless something newer has come meanwhile."""
@@ -127,24 +116,43 @@ class Replays:
     async def _attend(
         self, name: str, alive: dict[str, list[Attempt]], write: Write, still: Callable[[], None], epoch: int
     ) -> None:
+        def decide(dagger: Dagger) -> Action | None:
+            if self._is_elsewhere(dagger):
+                strays = tuple(attempt.process for attempt in alive.get(name, ()))
+                return End(strays) if strays else None
+            return next_step(dagger, self._observe(dagger, alive), host=self._drivers.host, now=self._now())
+
+        def start(dagger: Dagger) -> Awaitable[None]:
+            return self._start(dagger, write, still)
+
+        await self._take_steps(name, alive, write, epoch, "scheduler.replay", decide, start)
+
+    async def _take_steps(
+        self,
+        name: str,
+        alive: dict[str, list[Attempt]],
+        write: Write,
+        epoch: int,
+        unit: str,
+        decide: Callable[[Dagger], Action | None],
+        start: Callable[[Dagger], Awaitable[None]],
+    ) -> None:
+        """Do what is due of a dagger's replay, step after step, while there is something new.
+
+        epoch: of who acts. unit: of work, for logs.
+        """
         for _ in range(STEPS):
             dagger = self._fleet.daggers[name]
             tried = epoch, dagger.sequence
-            action: Action | None
-            if self._is_elsewhere(dagger):
-                strays = tuple(attempt.process for attempt in alive.get(name, ()))
-                action = End(strays) if strays else None
-            else:
-                seen = self._observe(dagger, alive)
-                action = next_step(dagger, seen, host=self._drivers.host, now=self._now())
+            action = decide(dagger)
             if action is None or self._ignored_attempts.get(name) == tried:
                 return
             if isinstance(action, End):
                 self._end(name, action)
                 return
-            with unit_of_work("scheduler.replay", dagger=name, action=type(action).__name__):
+            with unit_of_work(unit, dagger=name, action=type(action).__name__):
                 if isinstance(action, Start):
-                    await self._start(dagger, write, still)
+                    await start(dagger)
                     alive |= self._alive()
                 else:
                     await write(dagger, action)
