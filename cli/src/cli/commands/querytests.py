@@ -63,15 +63,11 @@ def run(
 
     Raises: RefusedError, with places of the file, where they cannot be run.
     """
-    request = gateway_pb2.TestDaggerRequest(name=file.name, spec=file.spec, tests=names)
     documents = []
-    try:
-        for result in _results(session, gateway, request):
-            if not session.out.json:
-                session.out.lines(querytest_text.lines(file.name, result))
-            documents.append(dict(querytest_text.document(file.name, result)))
-    except RefusedError as refusal:
-        raise with_place(refusal, file, path) if refusal.findings else refusal from refusal
+    for result in _results(session, gateway, file, path, names):
+        if not session.out.json:
+            session.out.lines(querytest_text.lines(file.name, result))
+        documents.append(dict(querytest_text.document(file.name, result)))
     return documents
 
 
@@ -84,12 +80,8 @@ def check(session: Session, gateway: Gateway, files: Sequence[DaggerFile], path:
         if not file.spec.tests:
             session.out.note(f"{file.name} has no tests")
             continue
-        request = gateway_pb2.TestDaggerRequest(name=file.name, spec=file.spec)
-        try:
-            results = [result for result in _results(session, gateway, request) if not result.passed]
-        except RefusedError as refusal:
-            raise with_place(refusal, file, path) if refusal.findings else refusal from refusal
-        for result in results:
+        results = list(_results(session, gateway, file, path))
+        for result in (result for result in results if not result.passed):
             for line in querytest_text.lines(file.name, result):
                 session.out.note(line)
             failed.append(dict(querytest_text.document(file.name, result)))
@@ -100,16 +92,23 @@ def check(session: Session, gateway: Gateway, files: Sequence[DaggerFile], path:
 
 
 def _results(
-    session: Session, gateway: Gateway, request: gateway_pb2.TestDaggerRequest
+    session: Session, gateway: Gateway, file: DaggerFile, path: str, names: Sequence[str] = ()
 ) -> Iterator[gateway_pb2.TestResult]:
-    """Yield the results of tests, and note the progress on a terminal. Raises: CliError."""
+    """Yield the results of a dagger's tests, all unless some are named; note the progress on a terminal.
+
+    Raises: CliError; RefusedError with places of the file.
+    """
+    request = gateway_pb2.TestDaggerRequest(name=file.name, spec=file.spec, tests=names)
     announced = None
-    for step in gateway.stream(gateway.daggers.TestDagger, request, deadline_s=TESTS_S):
-        if step.HasField("result"):
-            yield step.result
-        elif step.HasField("progress") and session.out.terminal and step.progress.test != announced:
-            announced = step.progress.test
-            session.out.note(querytest_text.progress(step.progress))
+    try:
+        for step in gateway.stream(gateway.daggers.TestDagger, request, deadline_s=TESTS_S):
+            if step.HasField("result"):
+                yield step.result
+            elif step.HasField("progress") and session.out.terminal and step.progress.test != announced:
+                announced = step.progress.test
+                session.out.note(querytest_text.progress(step.progress))
+    except RefusedError as refusal:
+        raise with_place(refusal, file, path) if refusal.findings else refusal from refusal
 
 
 def _select_names(file: DaggerFile, only: Sequence[str]) -> list[str]:
