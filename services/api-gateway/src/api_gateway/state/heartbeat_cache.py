@@ -5,7 +5,6 @@ It is only in memory, and no larger than the fleet: a gateway that starts reads 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Final
 from daggers.v1 import gateway_pb2, telemetry_pb2, vitals_pb2
 
 from api_gateway.state.fold import Fold
+from api_gateway.state.following import follow_on
 from chassis.logging import logger
 from eventlog import LogUnavailable
 from eventlog.tail import Arrival, Tail
@@ -24,7 +24,6 @@ from fleet.health.dagger_warnings import HealthIssue
 from fleet.health.degradation import SHOWN
 from fleet.health.watch import Hearing, Watch
 
-_AGAIN_S: Final = 1.0
 _QUOTA_CACHE_TIME: Final = timedelta(seconds=1)
 
 
@@ -47,18 +46,15 @@ class HeartbeatCache:
         """Follow the topic until cancelled, and reconnect after errors. Start it once the fold knows the
         daggers.
         """
-        since, lost = self._now() - watch.RECALL, False
-        while True:
-            try:
-                async with aclosing(self._heartbeats.follow(since)) as arrivals:
-                    async for arrival in arrivals:
-                        since, lost = self._now(), False
-                        self.take(arrival)
-            except LogUnavailable as error:
-                if not lost:  # log once per outage
-                    logger().warning("heartbeats.follow_failed", detail=str(error))
-                lost = True
-            await asyncio.sleep(_AGAIN_S)
+        since = self._now() - watch.RECALL
+
+        def report(error: LogUnavailable) -> None:
+            logger().warning("heartbeats.follow_failed", detail=str(error))
+
+        async with aclosing(follow_on(self._heartbeats, lambda: since, report)) as arrivals:
+            async for arrival in arrivals:
+                since = self._now()
+                self.take(arrival)
 
     def take(self, arrival: Arrival) -> None:
         """Apply a record of the topic; an unreadable one only proves that the topic is read."""

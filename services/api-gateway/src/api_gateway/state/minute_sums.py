@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.state.database import in_thread
 from api_gateway.state.fold import Fold
+from api_gateway.state.following import follow_on
 from api_gateway.state.minute_table import Block, MinuteTable
 from chassis.logging import logger
 from eventlog import LogUnavailable
@@ -25,7 +26,6 @@ from eventlog.tail import Arrival, Tail
 from fleet import Dagger
 from fleet.health.minutes import HOUR, MINUTES, MinuteSums, minute_of, newest_in
 
-_AGAIN_S: Final = 1.0
 _SAVE_EVERY_S: Final = 60.0
 # Minutes before the last save whose heartbeats are read again: the first count has to have one before it.
 _BEFORE_MIN: Final = 10
@@ -134,20 +134,16 @@ class MinuteCache:
             raise
 
     async def _follow(self) -> None:
-        lost, applied = False, 0
-        while True:
-            try:
-                async with aclosing(self._heartbeats.follow(self.since)) as arrivals:
-                    async for arrival in arrivals:
-                        self.since, lost, applied = self._later(arrival.record.time), False, applied + 1
-                        self.take(arrival)
-                        if arrival.past and applied % _BREATHER == 0:
-                            await asyncio.sleep(0)
-            except LogUnavailable as error:
-                if not lost:  # log once per outage
-                    logger().warning("minutes.follow_failed", detail=str(error))
-                lost = True
-            await asyncio.sleep(_AGAIN_S)
+        def report(error: LogUnavailable) -> None:
+            logger().warning("minutes.follow_failed", detail=str(error))
+
+        applied = 0
+        async with aclosing(follow_on(self._heartbeats, lambda: self.since, report)) as arrivals:
+            async for arrival in arrivals:
+                self.since, applied = self._later(arrival.record.time), applied + 1
+                self.take(arrival)
+                if arrival.past and applied % _BREATHER == 0:
+                    await asyncio.sleep(0)
 
     def _later(self, time: datetime) -> datetime:
         """Return from when on heartbeats are read next; a writer's clock that is ahead skips none."""

@@ -1,0 +1,35 @@
+"""Follow a topic's tail for as long as a gateway serves, over outages of Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from datetime import datetime
+from typing import Final
+
+from eventlog import LogUnavailable
+from eventlog.tail import Arrival, Tail
+
+_AGAIN_S: Final = 1.0
+
+
+async def follow_on(
+    tail: Tail, since: Callable[[], datetime], report: Callable[[LogUnavailable], None]
+) -> AsyncGenerator[Arrival, None]:
+    """Yield what arrives until it is closed; connect again after errors.
+
+    since: gives from when on records are read, each time it connects. report: called once an outage.
+    """
+    lost = False
+    while True:
+        try:
+            async with aclosing(tail.follow(since())) as arrivals:
+                async for arrival in arrivals:
+                    lost = False
+                    yield arrival
+        except LogUnavailable as error:
+            if not lost:
+                report(error)
+            lost = True
+        await asyncio.sleep(_AGAIN_S)
