@@ -53,11 +53,9 @@ def find_unmet(fleet: Fleet, dagger: Dagger, *, labels: Mapping[str, str], lacks
     for key, value in sorted(dagger.spec.needs.items()):
         if labels.get(key) != value:
             yield f"label {key}={value}"
-    yield from (
-        format_file(path)
-        for path in sorted(find_files(fleet, dagger.spec))
-        if lacks and format_file(path) in lacks
-    )
+    # a host that lacks nothing is the rule, and each launch asks for each host
+    files = map(format_file, sorted(find_files(fleet, dagger.spec))) if lacks else ()
+    yield from (word for word in files if word in lacks)
     team = dagger.spec.team
     if not _has_user(lacks, team) and any(
         _registers_user(standing, team) for standing in fleet.standings.values()

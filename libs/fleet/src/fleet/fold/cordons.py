@@ -61,13 +61,6 @@ def advance_moves(standings: Standings, fact: Any, *, time: datetime) -> None:
         _replace(standings, host, cordon, moves)
 
 
-def open_move(cordon: gateway_pb2.HostCordon, dagger: str) -> gateway_pb2.HostMove | None:
-    """Return the move of a dagger that has not arrived; None where there is none."""
-    return next(
-        (move for move in cordon.moves if move.dagger == dagger and not move.HasField("first_commit")), None
-    )
-
-
 def _is_open(move: gateway_pb2.HostMove, fact: Any) -> bool:
     return bool(move.dagger == fact.meta.name) and not move.HasField("first_commit")
 
