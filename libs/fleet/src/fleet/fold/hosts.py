@@ -92,6 +92,11 @@ class Standing:
         return self._level >= _LAUNCHES_BESIDE and not self.is_gone
 
     @property
+    def shares_checkpoints(self) -> bool:
+        """True when the host has registered that its checkpoints are where all hosts reach them."""
+        return self.registered is not None and self.registered.shared_checkpoints
+
+    @property
     def _level(self) -> int:
         return self.registered.agent if self.registered is not None else 0
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypedDict
+from typing import Final, TypeAlias, TypedDict
 
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
@@ -36,6 +36,7 @@ from fleet.health.degradation import SHOWN
 pb = gateway_pb2
 LAUNCHES_WITHIN: Final = timedelta(seconds=20)
 """Time without a beat after which a host is not counted on for launches, as the leading scheduler does."""
+_Cordoning: TypeAlias = pb.CordonHostRequest | pb.DrainHostRequest | pb.UncordonHostRequest
 
 
 class _HostAnswer(TypedDict):
@@ -96,27 +97,17 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             cause=events_pb2.HOST_GONE_CAUSE_PERSON,
         )
         daggers = self._list_daggers(fleet, name)
-        answer = self._writer.find_answer(request.request_id, (event,))
-        if answer is None:
-            refuse(
-                [
-                    *_validate_name(name),
-                    *request_fields.sequence("epoch", request.epoch),
-                    *request_fields.message("message", request.message),
-                    *request_fields.request_id("request_id", request.request_id),
-                ]
-            )
-            if not fleet.knows_host(name):
-                raise no_host(name, fleet)
+
+        async def refuse_unless_gone() -> None:
             refusal = fleet.refuse_loss(event)
             if refusal is not None:
                 raise refusal_error(refusal)
             await self._refuse_live_host(name, context)
-            if not request.validate_only:
-                answer = await self._writer.write(host_subject(name), event, request.request_id, path="name")
-        note(host=name, daggers=len(daggers), validate_only=request.validate_only)
+
+        wrong = request_fields.sequence("epoch", request.epoch)
+        sequence = await self._append(event, request, wrong, refuse_unless_gone)
+        note(daggers=len(daggers))
         host = self._build_host(fleet, name, len(daggers))
-        sequence = answer.sequence if answer else 0
         return pb.ConfirmHostGoneResponse(host=host, daggers=daggers, sequence=sequence)
 
     async def CordonHost(  # noqa: N802 - gRPC's name
@@ -140,27 +131,37 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         sequence = await self._change(events_pb2.HostUncordoned, request)
         return pb.UncordonHostResponse(**self._show(request.name), sequence=sequence)
 
-    async def _change(
-        self,
-        kind: type[Change],
-        request: pb.CordonHostRequest | pb.DrainHostRequest | pb.UncordonHostRequest,
-    ) -> int:
-        """Append what is asked of a host, and return its sequence; 0 where it is only checked.
-
-        Raises: ApiError.
-        """
+    async def _change(self, kind: type[Change], request: _Cordoning) -> int:
+        """Append what is asked of a host, and return its sequence. Raises: ApiError."""
         event = kind(meta=events_pb2.RequestMeta(actor=actor(), message=request.message), host=request.name)
+        return await self._append(event, request)
+
+    async def _append(
+        self,
+        event: Change | events_pb2.HostGone,
+        request: _Cordoning | pb.ConfirmHostGoneRequest,
+        wrong: Iterable[Violation] = (),
+        check: Callable[[], Awaitable[None]] | None = None,
+    ) -> int:
+        """Append what a request asks of a host, and return its sequence; 0 where it is only checked.
+
+        wrong: what else is wrong with the request. check: called for a host that the log knows, and refuses
+        what cannot be. Raises: ApiError.
+        """
         answer: Answer | None = self._writer.find_answer(request.request_id, (event,))
         if answer is None:
             refuse(
                 [
                     *_validate_name(request.name),
+                    *wrong,
                     *request_fields.message("message", request.message),
                     *request_fields.request_id("request_id", request.request_id),
                 ]
             )
             if not self._fleet.knows_host(request.name):
                 raise no_host(request.name, self._fleet)
+            if check is not None:
+                await check()
             if not request.validate_only:
                 subject = host_subject(request.name)
                 answer = await self._writer.write(subject, event, request.request_id, path="name")
@@ -182,7 +183,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
     def _list_daggers(self, fleet: Fleet, host: str) -> list[pb.HostedDagger]:
         """List the daggers that have, or may have, a driver on a host, sorted by name."""
         stays = {dagger.name: full.error for dagger, full in list_stays(fleet, host, self._refuges(host))}
-        keeps_state = _shares(fleet, host)
+        keeps_state = fleet.standing(host).shares_checkpoints
         return [
             pb.HostedDagger(
                 name=dagger.name,
@@ -198,7 +199,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
     def _refuges(self, host: str) -> list[Candidate]:
         """List the hosts that can go on with what runs on a host, as far as this gateway hears."""
         fleet, now = self._fleet, self._clock()
-        if not _shares(fleet, host):
+        if not fleet.standing(host).shares_checkpoints:
             return []
         return [
             describe_candidate(other, standing, room_of(standing, DEFAULT_DRIVER_MEMORY_MIB))
@@ -206,7 +207,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             if other != host
             and standing.has_agent
             and takes_new(fleet, other)
-            and _shares(fleet, other)
+            and standing.shares_checkpoints
             and (last := self._heartbeats.host_heard(other)) is not None
             and now - last < LAUNCHES_WITHIN
         ]
@@ -235,12 +236,6 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
                 )
             )
         return host
-
-
-def _shares(fleet: Fleet, host: str) -> bool:
-    """Tell whether a host has registered that its checkpoints are where all hosts reach them."""
-    registered = fleet.standing(host).registered
-    return registered is not None and registered.shared_checkpoints
 
 
 def _count_room(fleet: Fleet, host: str) -> int | None:

@@ -33,7 +33,7 @@ class Neighbours:
         long as two of its beats take.
         """
         others = (
-            standing.registered is not None and standing.registered.shared_checkpoints
+            standing.shares_checkpoints
             for host, standing in self._fleet.standings.items()
             if host != self._host and standing.has_agent
         )

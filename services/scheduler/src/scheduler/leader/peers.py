@@ -53,7 +53,7 @@ class Peers:
         """
         here, others = self._list_hosts(own)
         if self._shared:
-            return [here, *(others[host] for host in others if self.shares(host))]
+            return [here, *(others[host] for host in others if self._fleet.standing(host).shares_checkpoints)]
         if ran_on in others:
             return [others[ran_on]]
         is_new = not ran_on or self._fleet.standing(ran_on).is_gone
@@ -65,9 +65,9 @@ class Peers:
         own: room of this one, which is the first.
         """
         here, others = self._list_hosts(own)
-        if not self._shared or not (host == self._host or self.shares(host)):
+        if not self._shared or not (host == self._host or self._fleet.standing(host).shares_checkpoints):
             return []
-        return [here, *(others[other] for other in others if self.shares(other))]
+        return [here, *(others[other] for other in others if self._fleet.standing(other).shares_checkpoints)]
 
     def _list_hosts(self, own: Room) -> tuple[Candidate, dict[str, Candidate]]:
         """List this host, and all others that can launch, by name."""
@@ -78,11 +78,6 @@ class Peers:
             if host != self._host and self.hears(host)
         }
         return here, others
-
-    def shares(self, host: str) -> bool:
-        """Tell whether a host has registered that its checkpoints are where all hosts reach them."""
-        registered = self._fleet.standing(host).registered
-        return registered is not None and registered.shared_checkpoints
 
     def candidate(self, host: str, room: Room) -> Candidate:
         """Describe a host with so much room as it registered it, and by its last beat."""

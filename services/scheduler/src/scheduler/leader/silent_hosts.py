@@ -55,12 +55,10 @@ class SilentHosts:
 
     def _is_silent(self, host: str) -> bool:
         standing = self._fleet.standing(host)
-        registered = standing.registered
         return (
             host != self._host
-            and registered is not None
             and standing.has_agent  # an older one does not beat: it is silent while no driver of it runs
-            and registered.shared_checkpoints
+            and standing.shares_checkpoints
             and self._watch.silence(host) >= GONE_AFTER
         )
 
