@@ -86,11 +86,16 @@ FROM \`${table}\`
 GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND)
 `;
 
-/** With the query that its one stream begins with, in place of one that nobody has changed; null where somebody has. */
+/** With the query that its one stream begins with, in place of one that nobody has changed; null where somebody has,
+ * or where it is the same query: a draft that changes without a change would be judged without an end. */
 export function withFirstQuery(spec: DaggerSpec, stream: string, query: string): DaggerSpec | null {
   const [input, ...more] = spec.streams;
   const untouched = input && !more.length && !spec.forward && spec.sql === starter(tableOf(input));
-  return untouched && query && input.stream === stream && tableOf(input) === ownTable(stream)
+  return untouched &&
+    query &&
+    query !== spec.sql &&
+    input.stream === stream &&
+    tableOf(input) === ownTable(stream)
     ? { ...spec, sql: query }
     : null;
 }

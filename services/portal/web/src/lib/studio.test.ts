@@ -64,6 +64,7 @@ describe("a draft", () => {
     expect(drafts.withFirstQuery(drafts.forwarding(untouched, true), "driver-pings", "SELECT 2")).toBeNull();
     expect(drafts.withFirstQuery(drafts.renamed(untouched, 0, "b"), "driver-pings", "SELECT 2")).toBeNull();
     expect(drafts.withFirstQuery(untouched, "bookings", "SELECT 2")).toBeNull();
+    expect(drafts.withFirstQuery(untouched, "driver-pings", untouched.sql)).toBeNull();
     expect(drafts.withTemplate(drafts.renamed(begun, 0, "b"), "SELECT 1 FROM `driver_pings`").sql).toBe(
       "SELECT 1 FROM `b`",
     );
