@@ -3,7 +3,8 @@
     .venv/bin/python bench/freshness.py [--flink] [--minutes M] [--warm W] [CASE ...]
 
 One dagger after another on the embedded stack, each alone, over a topic of its own that is written as time
-goes by; its sink is a topic, and a row is in it at the time that Kafka gives it. W minutes to get warm, 1.5
+goes by; its sink is a topic, and a row is in it at the time that Kafka gives it. Where rows are updated it is
+InfluxDB, and a row is in it once that has acknowledged it. W minutes to get warm, 1.5
 as a rule, then M that count, 1.5 too.
 
 final: the seed query, windows of a minute, a watermark's delay of 5 s, 40 records/s on 4 partitions: how long
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +35,7 @@ from typing import Any, Final
 import ages
 import dagger
 import flink
+import tap
 import workload
 from chosen import chosen
 from machine import Meter, header
@@ -42,7 +45,8 @@ DELAY_S: Final = 5
 """Watermark's delay of a stream that does not say."""
 WINDOW_S: Final = 60
 EARLY_SQL: Final = """\
-SELECT vehicle_type, count(1) AS records, TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
+SELECT vehicle_type AS tag_vehicle_type, count(1) AS records,
+       TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
 FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), vehicle_type"""
 
 Ages = Callable[[str, str, str, float], Iterator[float]]
@@ -63,6 +67,8 @@ class Case:
     trigger: str
     bar: float
     ages: Ages
+    updated: bool = False
+    """Whether its rows are updated, which a topic does not take."""
 
 
 def closed_ages(kafka: str, _: str, topic: str, since: float) -> Iterator[float]:
@@ -94,7 +100,9 @@ def forwarded_ages(kafka: str, _: str, topic: str, since: float) -> Iterator[flo
 FINAL: Final = functools.partial(Case, {"sql": dagger.SQL}, trigger="1s", bar=2.0, ages=closed_ages)
 CASES: Final[dict[str, Case]] = {
     "final": FINAL(rate=40, partitions=4),
-    "early": Case({"sql": EARLY_SQL, "emit": "early"}, 1_000, 4, "200ms", 0.5, update_ages),
+    "early": Case(
+        {"sql": EARLY_SQL, "emit": "early"}, 1_000, 4, "200ms", 0.5, update_ages, updated=True
+    ),
     "forward": Case(
         {"forward": {"fields": {"event_timestamp": "rowtime", "order_number": "order_number"}}},
         100, 4, "100ms", 0.3, forwarded_ages,
@@ -130,8 +138,28 @@ def measure(on: Stack, name: str, case: Case, warm_s: float, counted_s: float) -
     """Print how old the rows of a case's dagger are; return the age of 95 of a hundred, in seconds."""
     rows = f"{name}-rows"
     dagger.prepare(on, name, case.partitions)
-    definition = {**case.definition, "sinks": [{"kafka": {"topic": rows, "format": "json"}}]}
-    dagger.apply(on, name, definition, trigger=case.trigger, reads=name)
+    with _sinks(on, case, rows) as sinks:
+        dagger.apply(on, name, {**case.definition, "sinks": sinks}, trigger=case.trigger, reads=name)
+        spent, found = _measure_rows(on, name, case, rows, warm_s, counted_s)
+        on.daggers("delete", name, "--wait")
+    return _print_ages(name, case, found, spent)
+
+
+@contextmanager
+def _sinks(on: Stack, case: Case, rows: str) -> Iterator[list[dict[str, Any]]]:
+    """Give the sinks of a case; whatever is in them is in a topic, too."""
+    if not case.updated:
+        yield [{"kafka": {"topic": rows, "format": "json"}}]
+        return
+    workload.create_topic(on.kafka, rows, 1)
+    with tap.tapping(on.daggers("local", "status")["influx"]["url"], on.kafka, rows) as url:
+        yield [{"influx": {"measurement": "early", "url": url}}]
+
+
+def _measure_rows(
+    on: Stack, name: str, case: Case, rows: str, warm_s: float, counted_s: float
+) -> tuple[float, list[float]]:
+    """Return the cores of a dagger's driver, and the ages of its rows in seconds, sorted."""
     with (
         Meter(on.driver_session(name)) as meter,
         workload.feeding(on.kafka, case.rate, name, case.partitions),
@@ -140,9 +168,7 @@ def measure(on: Stack, name: str, case: Case, warm_s: float, counted_s: float) -
         since, before = time.time(), meter.read()
         time.sleep(counted_s)
         spent = meter.read() - before
-        found = sorted(case.ages(on.kafka, name, rows, since))
-    on.daggers("delete", name, "--wait")
-    return _print_ages(name, case, found, spent.cpu / spent.wall)
+        return spent.cpu / spent.wall, sorted(case.ages(on.kafka, name, rows, since))
 
 
 def _print_ages(name: str, case: Case, found: list[float], cores: float) -> float:

@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -133,6 +134,7 @@ def _parse_address(address: str) -> IPv4Address | IPv6Address | str:
     return mapped or parsed
 
 
+@lru_cache(maxsize=4096)  # a connection has many calls
 def peer_of(text: str) -> Peer | None:
     """Parse a peer in gRPC's format, ipv4:ADDRESS:PORT or ipv6:[ADDRESS]:PORT; return None for any other."""
     kind, _, rest = unquote(text).partition(":")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from daggers.v1 import spec_pb2
+from google.protobuf.duration_pb2 import Duration
 
 from daggerspec import sinks
 from daggerspec.sinks import influx
@@ -21,6 +22,18 @@ SINKS_TESTED = "sink-test"
 """The name of a draft without one, whose sinks are tried."""
 
 
+def _duration(span: timedelta) -> Duration:
+    message = Duration()
+    message.FromTimedelta(span)
+    return message
+
+
+# Converted once: a conversion takes longer than a copy, and each request has three.
+_WATERMARK_DELAY, _IDLE_TIMEOUT, _FUTURE_TOLERANCE = map(
+    _duration, (WATERMARK_DELAY, IDLE_TIMEOUT, FUTURE_TOLERANCE)
+)
+
+
 def fill_defaults(name: str, original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     """Return the spec with every default filled in. Filled in twice, it does not change again.
 
@@ -32,11 +45,11 @@ def fill_defaults(name: str, original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSp
         if not stream.table and len(spec.streams) == 1:
             stream.table = TABLE
         if not stream.HasField("watermark_delay"):
-            stream.watermark_delay.FromTimedelta(WATERMARK_DELAY)
+            stream.watermark_delay.CopyFrom(_WATERMARK_DELAY)
         if not stream.HasField("idle_timeout"):
-            stream.idle_timeout.FromTimedelta(IDLE_TIMEOUT)
+            stream.idle_timeout.CopyFrom(_IDLE_TIMEOUT)
         if not stream.HasField("future_tolerance"):
-            stream.future_tolerance.FromTimedelta(FUTURE_TOLERANCE)
+            stream.future_tolerance.CopyFrom(_FUTURE_TOLERANCE)
         if stream.start.WhichOneof("position") is None:
             stream.start.latest = True
     for sink in spec.sinks:

@@ -248,8 +248,9 @@ class DaggerRequests:
         """Return violations where a specification uses sensitive fields that `who` does not see; none without
         a plan.
         """
-        streams, origins = sensitive.unseen(who, spec, self._fleet), _row_origins(spec, validation)
-        if origins is None or not streams:
+        if not (streams := sensitive.unseen(who, spec, self._fleet)):
+            return []
+        if (origins := _row_origins(spec, validation)) is None:
             return []
         # telling={}: columns that tell a sink's rows apart matter only where they are written, see
         # check_written
