@@ -23,8 +23,8 @@ _NANOSECOND = 1e-9
 
 @contextmanager
 def tapping(influx: str, kafka: str, topic: str) -> Iterator[str]:
-    """Serve a tap before the InfluxDB at a URL; give the tap's own URL. Rows go to the topic as JSON, with the
-    time at which InfluxDB had acknowledged them.
+    """Serve a tap before the InfluxDB at a URL; give the tap's own URL. Rows go to the topic as JSON,
+    with the time at which InfluxDB had acknowledged them.
     """
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5})
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(urlsplit(influx).netloc, producer, topic))
@@ -81,13 +81,7 @@ def _handler(influx: str, producer: Producer, topic: str) -> type[BaseHTTPReques
             content = answer.read()
             self.send_response(answer.status)
             for name, value in answer.getheaders():
-                if name.lower() not in (
-                    "content-length",
-                    "transfer-encoding",
-                    "connection",
-                    "date",
-                    "server",
-                ):
+                if name.lower() not in own:
                     self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
