@@ -72,7 +72,7 @@ def test_a_dagger_that_gets_no_executor_says_who_has_them_and_begins_when_they_a
         ran = cli("get", second)
         cli("delete", second, "--wait")
 
-    [said] = [text for text in waits["warnings"] if "WAITING_FOR_EXECUTORS" in str(text)]
-    assert f"0 of the 1 cores of its 1 workers are free: {first} has 1" in str(said)
+    [sentence] = [text for text in waits["warnings"] if "WAITING_FOR_EXECUTORS" in str(text)]
+    assert f"0 of the 1 cores of its 1 workers are free: {first} has 1" in str(sentence)
     assert ran["generation"] == generation
     assert counted(rows) == recount(events)

@@ -148,8 +148,8 @@ def test_a_launch_beyond_what_its_team_may_have_waits_and_other_teams_do_not(
 def test_a_launch_beyond_its_teams_cores_of_executors_waits_where_there_are_executors(
     master: str, waits: bool
 ) -> None:
-    said = spec_pb2.Cluster(name="prod", spark_master=master, executors=spec_pb2.Executors(count=3))
-    cluster = events_pb2.ClusterRegistered(meta=META, cluster=said)
+    prod = spec_pb2.Cluster(name="prod", spark_master=master, executors=spec_pb2.Executors(count=3))
+    cluster = events_pb2.ClusterRegistered(meta=META, cluster=prod)
     one, two = asked("one"), asked("two")
     for each in (one, two):
         each.spec.cluster = "prod"

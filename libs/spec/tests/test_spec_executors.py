@@ -1,4 +1,4 @@
-"""What a dagger takes of its cluster's executors: defaults of the cluster, bounds, and what is refused."""
+"""Executors that a dagger takes of its cluster: defaults of the cluster, bounds, and what is refused."""
 
 from __future__ import annotations
 

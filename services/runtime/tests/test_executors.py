@@ -10,7 +10,7 @@ from daggers.v1 import events_pb2
 from daggerspec import exits
 from runtime.errors import EXTERNAL, JobError
 from runtime.spark import master_page
-from runtime.spark.executors import AskedShare, Executors
+from runtime.spark.executors import Executors, RequestedShare
 from runtime.spark.master_page import MasterState
 
 MASTER = "spark://spark-master:7077"
@@ -64,7 +64,7 @@ def test_where_the_host_is_overloaded_an_executor_may_take_five_minutes_to_start
 
 
 def page(free: int, *applications: tuple[str, str, int], workers: int = 2) -> MasterState:
-    """What the page of a master of so many workers of two cores says."""
+    """Build the state of a master of so many workers of two cores."""
     frees = [free, *[0] * workers][:workers]
     living = [{"state": "ALIVE", "cores": 2, "coresfree": each} for each in frees]
     return master_page.parse(
@@ -76,18 +76,18 @@ def page(free: int, *applications: tuple[str, str, int], workers: int = 2) -> Ma
 
 
 def waiting(looks: Sequence[MasterState | None]) -> list[str]:
-    """What a driver without executors waits for, look after look; "ended" where that ends it."""
-    clock, left, said = 0.0, list(looks), []
-    asked = AskedShare("app-1", 2, 1, 1024)
-    executors = Executors(MASTER, lambda: 0, lambda: clock, lambda: "", asked=asked, look=lambda: left.pop(0))
+    """List what a driver without executors waits for at each look; "ended" where that ends it."""
+    clock, left, texts = 0.0, list(looks), []
+    share = RequestedShare("app-1", 2, 1, 1024)
+    executors = Executors(MASTER, lambda: 0, lambda: clock, lambda: "", share=share, look=lambda: left.pop(0))
     while left:
         try:
             executors.check()
-            said.append(executors.waiting)
+            texts.append(executors.waiting)
         except JobError:
-            return [*said, "ended"]
+            return [*texts, "ended"]
         clock += 5
-    return said
+    return texts
 
 
 OTHERS = ("app-0", "daggers.orders_by_city.17", 3), ("app-9", "Spark shell", 1)
@@ -95,10 +95,10 @@ OWN = ("app-1", "daggers.completed_bookings.21", 0)
 
 
 def test_a_driver_that_its_master_knows_waits_and_says_who_has_the_cores() -> None:
-    said = waiting([page(0, *OTHERS, OWN)] * 30)
+    texts = waiting([page(0, *OTHERS, OWN)] * 30)
 
-    assert said[:2] == ["", ""]
-    assert set(said[2:]) == {
+    assert texts[:2] == ["", ""]
+    assert set(texts[2:]) == {
         f"it waits for executors: it asks Spark master {MASTER} for 2 cores, in executors of 1 core and 1,024"
         " MiB; 0 of the 4 cores of its 2 workers are free: orders_by_city has 3, Spark shell has 1"
     }

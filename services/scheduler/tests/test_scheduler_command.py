@@ -168,7 +168,7 @@ def test_the_administrators_properties_come_after_what_daggers_sets() -> None:
 def executor_properties(
     master: str, says: spec_pb2.Executors | None = None, own: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """What a launch sets of its executors, where the administrator's file sets those."""
+    """Return what a launch sets of its executors, where the administrator's file sets those of `own`."""
     job = spec_pb2.JobSpec()
     job.CopyFrom(JOB)
     if says is not None:

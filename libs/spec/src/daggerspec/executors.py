@@ -1,4 +1,4 @@
-"""What a dagger takes of its cluster's executors: defaults, rules and bounds. Pure."""
+"""Executors that a dagger takes of its cluster: defaults, rules and bounds. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CORES_MAX: Final = 2
 MAX_CORES: Final = 10_000
 """More cores than that are a mistake."""
 WEB_PORT: Final = 8080
-"""Where a standalone master has its pages, unless it is started with another port."""
+"""Port of a standalone master's pages, unless it is started with another."""
 _BOUNDED: Final = (("count", "executors"), ("cores", "cores an executor"), ("memory_mib", "MiB an executor"))
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorShare:
-    """What a dagger takes."""
+    """Executors that a dagger takes."""
 
     count: int
     cores: int
@@ -83,7 +83,7 @@ def cluster_violations(path: str, cluster: spec_pb2.Cluster) -> Iterator[Violati
         name = "executors" if cluster.HasField("executors") else "executor_limits"
         yield Violation(f"{path}.{name}", problem, "NO_EXECUTORS_THERE")
         return
-    yield from _resolved(f"{path}.executors", cluster.executors, spec_pb2.Executors(), cluster)
+    yield from _over_bounds(f"{path}.executors", cluster.executors, spec_pb2.Executors(), cluster)
 
 
 def violations(path: str, own: spec_pb2.Executors, cluster: spec_pb2.Cluster) -> Iterator[Violation]:
@@ -96,7 +96,7 @@ def violations(path: str, own: spec_pb2.Executors, cluster: spec_pb2.Cluster) ->
         )
         yield Violation(path, problem, "NO_EXECUTORS_THERE")
         return
-    yield from _resolved(path, own, cluster.executors, cluster)
+    yield from _over_bounds(path, own, cluster.executors, cluster)
 
 
 def _plain(path: str, own: spec_pb2.Executors) -> Iterator[Violation]:
@@ -109,7 +109,7 @@ def _plain(path: str, own: spec_pb2.Executors) -> Iterator[Violation]:
         yield Violation(f"{path}.memory_mib", problem, "OUT_OF_RANGE")
 
 
-def _resolved(
+def _over_bounds(
     path: str, own: spec_pb2.Executors, default: spec_pb2.Executors, cluster: spec_pb2.Cluster
 ) -> Iterator[Violation]:
     """Yield what is more than its own bound, or than a cluster gives one dagger."""

@@ -73,9 +73,9 @@ def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
 
 
 def _executors(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Executors:
-    taken = spec_pb2.Executors()
-    fill(reader, reader.mapping(node, path, [row.key for row in EXECUTORS]), path, taken, EXECUTORS)
-    return taken
+    executors = spec_pb2.Executors()
+    fill(reader, reader.mapping(node, path, [row.key for row in EXECUTORS]), path, executors, EXECUTORS)
+    return executors
 
 
 STREAM = (

@@ -33,8 +33,8 @@ _MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class AskedShare:
-    """What an application asks its master for."""
+class RequestedShare:
+    """Executors that an application asks its master for."""
 
     application: str
     """Its id."""
@@ -55,7 +55,7 @@ class Executors:
         clock: Callable[[], float],
         overload: Callable[[], str] = pressure.overload,
         *,
-        asked: AskedShare = AskedShare("", 0, 1, 0),
+        share: RequestedShare = RequestedShare("", 0, 1, 0),
         look: Callable[[], MasterState | None] = lambda: None,
     ) -> None:
         """count: returns the number of executors.
@@ -64,7 +64,7 @@ class Executors:
         master; None where its page does not answer.
         """
         self._master, self._count, self._clock, self._overload = master, count, clock, overload
-        self._asked, self._look = asked, look
+        self._share, self._look = share, look
         self._next, self._without, self._unknown = clock(), 0, 0
         self.waiting = ""
         """What the driver waits for, for a person; empty while it has executors, or may have soon."""
@@ -81,7 +81,7 @@ class Executors:
         self.waiting = ""
         if self._without < _LOOKS_WAITING:
             return
-        if (state := self._look()) is not None and self._asked.application:
+        if (state := self._look()) is not None and self._share.application:
             self._wait(state)
             return
         self._unknown = 0
@@ -94,33 +94,35 @@ class Executors:
 
     def _wait(self, state: MasterState) -> None:
         """Wait in the master's queue, and say for what. Raises: JobError where it is in no queue."""
-        own = state.application(self._asked.application)
+        own = state.application(self._share.application)
         self._unknown = 0 if own is not None else self._unknown + 1
         if self._unknown >= _LOOKS_FORGOTTEN:
             raise self._error("does not know this driver: it was started anew without what it knew.")
         if own is not None and not own.cores:
-            self.waiting = describe_wait(self._master, self._asked, state)
+            self.waiting = describe_wait(self._master, self._share, state)
 
     def _error(self, text: str) -> JobError:
         return external(exits.NO_EXECUTORS, f"Spark master {self._master} {text}", retryable=True)
 
 
-def describe_wait(master: str, asked: AskedShare, state: MasterState) -> str:
+def describe_wait(master: str, share: RequestedShare, state: MasterState) -> str:
     """Describe what a driver waits for: what it asks for, what is free, and who has the rest."""
-    each = f"{asked.executor_cores} core{'s' if asked.executor_cores > 1 else ''}"
-    memory = f" and {asked.memory_mib:,} MiB" if asked.memory_mib else ""
-    wish = f"{asked.cores} cores" if asked.cores else "all cores"
+    size = f"{share.executor_cores} core{'s' if share.executor_cores > 1 else ''}"
+    memory = f" and {share.memory_mib:,} MiB" if share.memory_mib else ""
+    wish = f"{share.cores} cores" if share.cores else "all cores"
     begin = (
-        f"it waits for executors: it asks Spark master {master} for {wish}, in executors of {each}{memory}"
+        f"it waits for executors: it asks Spark master {master} for {wish}, in executors of {size}{memory}"
     )
     if not state.workers:
         return f"{begin}, and the master has no worker"
     has = f"{state.free:,} of the {state.cores:,} cores of its {state.workers:,} workers are free"
-    holders = sorted((each for each in state.applications if each.cores), key=lambda each: -each.cores)
-    named = [f"{_dagger(each.name)} has {each.cores:,}" for each in holders[:_MOST_NAMED]]
+    holders = sorted(
+        (holder for holder in state.applications if holder.cores), key=lambda holder: -holder.cores
+    )
+    named = [f"{_dagger(holder.name)} has {holder.cores:,}" for holder in holders[:_MOST_NAMED]]
     if len(holders) > _MOST_NAMED:
         named.append(f"{len(holders) - _MOST_NAMED} more have the rest")
-    if state.free >= asked.executor_cores:
+    if state.free >= share.executor_cores:
         named.append("no worker has that much memory and that many cores free at once")
     return f"{begin}; {has}{': ' if named else ''}{', '.join(named)}"
 
@@ -145,7 +147,7 @@ def of(session: SparkSession, web_url: str, clock: Callable[[], float]) -> Execu
     if master is None or master.manager is not Manager.STANDALONE or not lasting:
         return Executors(url, lambda: 1, clock)
     spark = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
-    asked = AskedShare(
+    share = RequestedShare(
         application=str(context.applicationId),
         cores=int(conf.get("spark.cores.max", "0") or 0),
         executor_cores=int(conf.get("spark.executor.cores", "1") or 1),
@@ -156,6 +158,6 @@ def of(session: SparkSession, web_url: str, clock: Callable[[], float]) -> Execu
         # the driver counts as one
         lambda: int(spark.getExecutorMemoryStatus().size()) - 1,
         clock,
-        asked=asked,
+        share=share,
         look=lambda: master_page.read(web_url) if web_url else None,
     )

@@ -39,7 +39,7 @@ class MasterState:
 
     def application(self, id_: str) -> Application | None:
         """Return an application; None for one that the master does not know."""
-        return next((each for each in self.applications if each.id == id_), None)
+        return next((application for application in self.applications if application.id == id_), None)
 
 
 def read(url: str) -> MasterState | None:
@@ -62,7 +62,7 @@ def parse(document: Mapping[str, Any]) -> MasterState:
         cores=sum(int(worker["cores"]) for worker in living),
         free=sum(int(worker["coresfree"]) for worker in living),
         applications=[
-            Application(str(each["id"]), str(each["name"]), int(each["cores"]))
-            for each in document["activeapps"]
+            Application(str(active["id"]), str(active["name"]), int(active["cores"]))
+            for active in document["activeapps"]
         ],
     )
