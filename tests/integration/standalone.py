@@ -26,6 +26,7 @@ class Standalone:
         self._folder, self._daemons = folder, daemons
         self._port, self._web, self._worker_web = ports.choose(("master", "web", "worker"), {}).values()
         self.url = f"spark://127.0.0.1:{self._port}"
+        self.pages = f"http://127.0.0.1:{self._web}"
         self._master = self._start_master()
         worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", self._worker_web,
                   "-c", 1, "-m", "1g", "--work-dir", folder / "work", self.url]  # fmt: skip
@@ -55,12 +56,12 @@ def standalone(folder: Path) -> Iterator[Standalone]:
         yield Standalone(folder, daemons)
 
 
-def register(cli: Cli, stack: Stack, name: str, spark_master: str, folder: Path) -> None:
-    """Register a cluster of the stack's Kafka and InfluxDB with this Spark master."""
+def register(cli: Cli, stack: Stack, name: str, spark_master: str, folder: Path, *more: object) -> None:
+    """Register a cluster of the stack's Kafka and InfluxDB with this Spark master, and more flags."""
     token = folder / "token"
     token.write_text(stack.influx["token"])
     cli(
-        "cluster", "register", name, "--kafka", stack.kafka, "--spark-master", spark_master,
+        "cluster", "register", name, "--kafka", stack.kafka, "--spark-master", spark_master, *more,
         "--influx-url", stack.influx["url"], "--influx-org", stack.influx["org"],
         "--influx-bucket", stack.influx["bucket"], "--influx-token-file", token,
     )  # fmt: skip

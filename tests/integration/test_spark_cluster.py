@@ -48,3 +48,31 @@ def test_a_dagger_that_its_master_has_forgotten_is_launched_again_and_counts_exa
 
     assert counted(rows) == recount([*before, *after])
     assert again["last_exit"]["error"]["reason"] == "NO_EXECUTORS"
+
+
+def test_a_dagger_that_gets_no_executor_says_who_has_them_and_begins_when_they_are_free(
+    stack: Stack, cli: Cli, tmp_path: Path
+) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    events = spread(range(120), cities=2)
+    files = [bookings.dagger(tmp_path, cluster="shared") for _ in range(2)]
+
+    with standalone(tmp_path) as spark:
+        pages = ("--spark-web-url", spark.pages, "--executors", "cores_max=1")
+        register(cli, stack, "shared", spark.url, tmp_path, *pages)
+        bookings.write(booking(second, city_id=city) for second, city in events)
+        (first, file), (second, later) = files
+        cli("apply", "-f", file, "--wait", "--timeout", 180)
+        cli("apply", "-f", later)
+        waits = cli.until(second, lambda dagger: "WAITING_FOR_EXECUTORS" in dagger["reasons"])
+        generation = waits["generation"]
+        cli("delete", first, "--wait")
+        cli.until(second, runs)
+        rows = cli.rows(second, enough=at_least(4))
+        ran = cli("get", second)
+        cli("delete", second, "--wait")
+
+    [sentence] = [text for text in waits["warnings"] if "WAITING_FOR_EXECUTORS" in str(text)]
+    assert f"0 of the 1 cores of its 1 workers are free: {first} has 1" in str(sentence)
+    assert ran["generation"] == generation
+    assert counted(rows) == recount(events)

@@ -255,6 +255,8 @@ REFUSED = (
     Case("no trigger", {"trigger": "0s"}, one("trigger", "OUT_OF_RANGE")),
     Case("rows before their windows end", {"freshness": "0s"}, one("freshness", "OUT_OF_RANGE")),
     Case("unknown priority", {"priority": 9}, one("priority", "UNKNOWN_ENUM_VALUE")),
+    Case("executors without a cluster of them", {"executors": {"count": 2}},
+         one("executors", "NO_EXECUTORS_THERE")),
     Case("label that is no word", {"needs": {"zone": "a b"}}, one('needs["zone"]', "INVALID_LABEL")),
     Case("unknown emission", {"emit": 9}, one("emit", "UNKNOWN_ENUM_VALUE")),
     Case("unknown place of state", {"state": 9}, one("state", "UNKNOWN_ENUM_VALUE")),

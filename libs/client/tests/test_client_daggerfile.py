@@ -173,6 +173,7 @@ max_rows_per_batch: 5000
 freshness: 10s
 priority: critical
 needs: {zone: a}
+executors: {count: 3, cores: 2, memory: 2g, cores_max: 6}
 """
 
 
@@ -188,6 +189,8 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
     assert again.spec.freshness == dagger.spec.freshness
     assert (dagger.spec.priority, dict(dagger.spec.needs)) == (spec_pb2.PRIORITY_CRITICAL, {"zone": "a"})
     assert (again.spec.priority, again.spec.needs) == (dagger.spec.priority, dagger.spec.needs)
+    assert dagger.spec.executors == spec_pb2.Executors(count=3, cores=2, memory_mib=2048, cores_max=6)
+    assert again.spec.executors == dagger.spec.executors
 
 
 @pytest.mark.parametrize(
@@ -202,6 +205,9 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
         ("freshness: 10s", "freshness: 0s", "freshness"),
         ("priority: critical", "priority: high", "priority"),
         ("needs: {zone: a}", "needs: [zone]", "needs"),
+        ("count: 3", "count: 0", "executors.count"),
+        ("memory: 2g", "memory: much", "executors.memory"),
+        ("cores_max: 6", "max: 6", "executors.max"),
     ],
 )
 def test_what_is_no_limit_and_no_condition_is_refused(written: str, instead: str, field: str) -> None:

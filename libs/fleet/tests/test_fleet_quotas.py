@@ -144,6 +144,26 @@ def test_a_launch_beyond_what_its_team_may_have_waits_and_other_teams_do_not(
     assert full(fleet, "theirs") is None
 
 
+@pytest.mark.parametrize(("master", "waits"), [("spark://spark:7077", True), ("local[2]", False)])
+def test_a_launch_beyond_its_teams_cores_of_executors_waits_where_there_are_executors(
+    master: str, waits: bool
+) -> None:
+    prod = spec_pb2.Cluster(name="prod", spark_master=master, executors=spec_pb2.Executors(count=3))
+    cluster = events_pb2.ClusterRegistered(meta=META, cluster=prod)
+    one, two = asked("one"), asked("two")
+    for each in (one, two):
+        each.spec.cluster = "prod"
+    fleet, _ = folded(CLAIM, cluster, team(executor_cores={"hard": 5}), one, two, *running("one"))
+    found = full(fleet, "two")
+    used = quotas.uses(fleet.catalogue, fleet.daggers, "pricing", lambda _: (0, 0))
+
+    assert (found is not None) == waits
+    assert (
+        found is None or "has 3 cores of executors, this would be 3 more, and its quota is 5" in found.detail
+    )
+    assert used["executor_cores"] == (3 if waits else 0)
+
+
 def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
     fleet, _ = folded(
         CLAIM,
@@ -152,10 +172,11 @@ def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
         asked("two"),
         *running("one"),
     )
-    used = quotas.uses(fleet.daggers, "pricing", lambda _: (50.1, 0))
+    used = quotas.uses(fleet.catalogue, fleet.daggers, "pricing", lambda _: (50.1, 0))
 
     assert used == {
-        "daggers": 2, "drivers": 1, "memory_mib": 2_304, "records_per_second": 100.2, "rows_per_minute": 0,
+        "daggers": 2, "drivers": 1, "memory_mib": 2_304, "executor_cores": 0, "records_per_second": 100.2,
+        "rows_per_minute": 0,
     }  # fmt: skip
     assert list(quotas.describe_exceeded(fleet.catalogue, "pricing", used)) == [
         "team pricing has more than 1 daggers, from where on its quota warns",

@@ -155,8 +155,8 @@ async def test_what_a_team_takes_stands_beside_its_quotas_and_warns(
 
     cost = usage.daggers[0]
     assert [(use.name, use.used) for use in usage.uses] == [
-        ("daggers", 1), ("drivers", 1), ("memory_mib", 2_304), ("records_per_second", 0),
-        ("rows_per_minute", 0), ("preview_seconds_per_hour", 0),
+        ("daggers", 1), ("drivers", 1), ("memory_mib", 2_304), ("executor_cores", 0),
+        ("records_per_second", 0), ("rows_per_minute", 0), ("preview_seconds_per_hour", 0),
     ]  # fmt: skip
     assert (usage.uses[2].quota.hard, usage.uses[2].quota.HasField("soft")) == (10_000, False)
     assert (cost.launch_memory_mib, cost.memory_bytes, cost.state_bytes) == (2_304, 5_000, 60)

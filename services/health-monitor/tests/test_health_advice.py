@@ -40,6 +40,7 @@ FAILURE = alerts_pb2.ALERT_CONDITION_FAILED
 SILENCE = alerts_pb2.ALERT_CONDITION_UNREACHABLE
 STALL = alerts_pb2.ALERT_CONDITION_NO_PROGRESS
 QUARANTINE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
+EXECUTORS = alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS
 EXPIRED = alerts_pb2.ALERT_CONDITION_RECORDS_EXPIRED
 LATE = alerts_pb2.ALERT_CONDITION_LATE_ROWS
 OUTPUT = alerts_pb2.ALERT_CONDITION_NO_OUTPUT
@@ -157,6 +158,13 @@ MOMENTS: dict[str, tuple[Condition, Dagger, Watch, History, int]] = {
         STALE,
         a_dagger(DEGRADED),
         heard((2, {"warnings": ["FRESHNESS_MISSED: 9"]})),
+        History(),
+        EXTERNAL,
+    ),
+    "no executor": (
+        EXECUTORS,
+        a_dagger(DEGRADED),
+        heard((2, {"warnings": ["WAITING_FOR_EXECUTORS: it waits"]})),
         History(),
         EXTERNAL,
     ),

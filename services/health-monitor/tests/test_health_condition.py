@@ -117,6 +117,7 @@ def test_a_healthy_dagger_has_nothing() -> None:
         "RECORDS_EXPIRED": False,
         "PARTITION_BEHIND": False,
         "FRESHNESS_MISSED": False,
+        "WAITING_FOR_EXECUTORS": False,
     }
 
 
@@ -508,7 +509,15 @@ def test_a_new_launch_counts_from_zero() -> None:
 
 @pytest.mark.parametrize("measured", [True, False], ids=["", "an older driver"])
 @pytest.mark.parametrize(
-    "code", ["LATE_ROWS", "NO_OUTPUT", "PARTITION_BEHIND", "RECORDS_EXPIRED", "FRESHNESS_MISSED"]
+    "code",
+    [
+        "LATE_ROWS",
+        "NO_OUTPUT",
+        "PARTITION_BEHIND",
+        "RECORDS_EXPIRED",
+        "FRESHNESS_MISSED",
+        "WAITING_FOR_EXECUTORS",
+    ],
 )
 def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(
     code: str, measured: bool

@@ -45,6 +45,7 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND: (312.0, 300.0, "s"),
     alerts_pb2.ALERT_CONDITION_REFUSALS: (34, 20, "count"),
     alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: (14.5, 10.0, "s"),
+    alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: (2, 0, "count"),
 }
 OF_NO_DAGGER = (
     dict.fromkeys(OF_PLATFORM, PLATFORM)

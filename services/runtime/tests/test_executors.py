@@ -9,7 +9,9 @@ from daggers.v1 import events_pb2
 
 from daggerspec import exits
 from runtime.errors import EXTERNAL, JobError
-from runtime.spark.executors import Executors
+from runtime.spark import master_page
+from runtime.spark.executors import Executors, RequestedShare
+from runtime.spark.master_page import MasterState
 
 MASTER = "spark://spark-master:7077"
 
@@ -59,3 +61,64 @@ def test_where_the_host_is_overloaded_an_executor_may_take_five_minutes_to_start
     seconds, error = watched([0] * 61, overload="tasks waited for a processor")
 
     assert (seconds, error is not None) == (300, True)
+
+
+def page(free: int, *applications: tuple[str, str, int], workers: int = 2) -> MasterState:
+    """Build the state of a master of so many workers of two cores."""
+    frees = [free, *[0] * workers][:workers]
+    living = [{"state": "ALIVE", "cores": 2, "coresfree": each} for each in frees]
+    return master_page.parse(
+        {
+            "workers": [{"state": "DEAD", "cores": 8, "coresfree": 8}, *living],
+            "activeapps": [{"id": id_, "name": name, "cores": cores} for id_, name, cores in applications],
+        }
+    )
+
+
+def waiting(looks: Sequence[MasterState | None]) -> list[str]:
+    """List what a driver without executors waits for at each look; "ended" where that ends it."""
+    clock, left, texts = 0.0, list(looks), []
+    share = RequestedShare("app-1", 2, 1, 1024)
+    executors = Executors(MASTER, lambda: 0, lambda: clock, lambda: "", share=share, look=lambda: left.pop(0))
+    while left:
+        try:
+            executors.check()
+            texts.append(executors.waiting)
+        except JobError:
+            return [*texts, "ended"]
+        clock += 5
+    return texts
+
+
+OTHERS = ("app-0", "daggers.orders_by_city.17", 3), ("app-9", "Spark shell", 1)
+OWN = ("app-1", "daggers.completed_bookings.21", 0)
+
+
+def test_a_driver_that_its_master_knows_waits_and_says_who_has_the_cores() -> None:
+    texts = waiting([page(0, *OTHERS, OWN)] * 30)
+
+    assert texts[:2] == ["", ""]
+    assert set(texts[2:]) == {
+        f"it waits for executors: it asks Spark master {MASTER} for 2 cores, in executors of 1 core and 1,024"
+        " MiB; 0 of the 4 cores of its 2 workers are free: orders_by_city has 3, Spark shell has 1"
+    }
+
+
+def test_a_master_without_workers_and_one_without_memory_are_told_apart() -> None:
+    assert waiting([page(0, OWN, workers=0)] * 4)[-1].endswith("and the master has no worker")
+    assert waiting([page(2, OWN)] * 4)[-1].endswith(
+        "2 of the 4 cores of its 2 workers are free: no worker has that much memory and that many cores free"
+        " at once"
+    )
+
+
+def test_a_driver_whose_executors_come_up_waits_for_nothing() -> None:
+    assert set(waiting([page(0, (*OWN[:2], 2))] * 30)) == {""}
+
+
+def test_a_driver_that_its_master_does_not_know_ends_within_half_a_minute() -> None:
+    assert waiting([page(4)] * 30) == ["", "", "", "", "ended"]
+
+
+def test_where_the_page_does_not_answer_a_minute_ends_the_driver_as_before() -> None:
+    assert waiting([None] * 30) == [*[""] * 12, "ended"]

@@ -16,6 +16,7 @@ from scheduler.drivers.command import (
     secret_variables,
     spark_submit,
 )
+from scheduler.drivers.spark_properties import OF_EXECUTORS, read_names
 from scheduler.leader import capacity
 from scheduler.leader.capacity import MEASURED_EVERY_S, HostMemory
 from scheduler.parts import room
@@ -162,6 +163,52 @@ def test_the_administrators_properties_come_after_what_daggers_sets() -> None:
 
     assert command[command.index("--properties-file") + 1] == "/etc/daggers/spark.properties"
     assert command.index("--properties-file") < command.index("--conf") < command.index(str(HERE.runtime))
+
+
+def executor_properties(
+    master: str, says: spec_pb2.Executors | None = None, own: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """Return what a launch sets of its executors, where the administrator's file sets those of `own`."""
+    job = spec_pb2.JobSpec()
+    job.CopyFrom(JOB)
+    if says is not None:
+        job.spec.executors.CopyFrom(says)
+    command = spark_submit(job, master, replace(SHARED, own_properties=own))
+    pairs = [text.partition("=") for text in command if text.startswith("spark.")]
+    return {name: value for name, _, value in pairs if name in OF_EXECUTORS}
+
+
+def test_nobody_takes_all_of_a_cluster_by_saying_nothing() -> None:
+    each = {
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "1024m",
+        "spark.dynamicAllocation.enabled": "false",
+    }
+
+    assert executor_properties("spark://master:7077") == each | {"spark.cores.max": "2"}
+    assert executor_properties("yarn") == each | {"spark.executor.instances": "2"}
+    assert executor_properties("local[2]") == {}
+
+
+def test_executors_of_the_administrators_file_hold_until_a_dagger_or_cluster_says_something() -> None:
+    own = frozenset({"spark.cores.max"})
+    says = spec_pb2.Executors(count=3, cores=2, memory_mib=2048)
+
+    assert executor_properties("spark://master:7077", own=own) == {}
+    assert executor_properties("spark://master:7077", says, own) == {
+        "spark.executor.cores": "2",
+        "spark.executor.memory": "2048m",
+        "spark.dynamicAllocation.enabled": "false",
+        "spark.cores.max": "6",
+    }
+
+
+def test_the_names_of_an_administrators_file_are_read_in_all_forms_of_one(tmp_path: Path) -> None:
+    file = tmp_path / "spark.properties"
+    file.write_text("# spark.a 1\n\nspark.cores.max   8\n  spark.executor.memory=2g\nspark.yarn.queue: etl\n")
+
+    assert read_names(file) == {"spark.cores.max", "spark.executor.memory", "spark.yarn.queue"}
+    assert read_names(None) == frozenset()
 
 
 @pytest.mark.parametrize(

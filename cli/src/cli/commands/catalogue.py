@@ -1,6 +1,7 @@
 """`daggers cluster` and `daggers schema`: where daggers run, and what streams carry."""
 
 from base64 import b64encode
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from cli.framework.usage_errors import UsageErrors
 from cli.output.entries import Entries
 from cli.output.json_views.answers import to_json
 from cli.output.json_views.clusters import use_document
+from daggerspec.executors import MAX_CORES
 
 clusters = group()
 schemas = group()
@@ -47,6 +49,19 @@ def register_cluster(
     spark_master: Annotated[
         str, typer.Option(help="local[n], spark://host:port, yarn or k8s://https://host:port.")
     ] = "",
+    spark_web_url: Annotated[
+        str, typer.Option(help="Pages of a standalone master; port 8080 of its host unless said.")
+    ] = "",
+    executors: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What a dagger takes of the executors unless it says so: count=N, cores=N, memory=SIZE or"
+            " cores_max=N; may be repeated."
+        ),
+    ] = None,
+    executor_limit: Annotated[
+        list[str] | None, typer.Option(help="The most that a dagger may take, in the same form.")
+    ] = None,
     influx_url: Annotated[str, typer.Option(help="Default InfluxDB of its daggers.")] = "",
     influx_org: Annotated[str, typer.Option(help='Organisation; "-" for InfluxDB 1.8.')] = "",
     influx_bucket: Annotated[str, typer.Option(help="Bucket; database/policy for InfluxDB 1.8.")] = "",
@@ -58,16 +73,14 @@ def register_cluster(
 ) -> None:
     """Register a cluster, or replace it. Credentials are given by reference only: the driver reads them."""
     errors = UsageErrors()
-    cluster = spec_pb2.Cluster(name=name, spark_master=spark_master, playground=playground)
+    cluster = spec_pb2.Cluster(
+        name=name, spark_master=spark_master, playground=playground, spark_web_url=spark_web_url
+    )
+    _set_executors(errors, "--executors", executors or (), cluster.executors)
+    _set_executors(errors, "--executor-limit", executor_limit or (), cluster.executor_limits)
     if kafka:
         cluster.kafka.bootstrap_servers = kafka
-    for text in kafka_property or ():
-        if pair := errors.pair("--kafka-property", text):
-            cluster.kafka.properties[pair[0]] = pair[1]
-    for text in kafka_secret or ():
-        pair = errors.pair("--kafka-secret", text)
-        if pair and (reference := errors.reference(f"--kafka-secret {pair[0]}", pair[1])):
-            cluster.kafka.secret_properties[pair[0]].CopyFrom(reference)
+    _set_kafka_properties(errors, kafka_property or (), kafka_secret or (), cluster.kafka)
     for part, given in (("url", influx_url), ("org", influx_org), ("bucket", influx_bucket)):
         if given:
             setattr(cluster.influx, part, given)
@@ -210,6 +223,35 @@ def delete_schema(
     delete(session, "DeleteSchema", request, kind="message", name=message, yes=yes, dry_run=dry_run)
 
 
+def _set_kafka_properties(
+    errors: UsageErrors, texts: Iterable[str], secrets: Iterable[str], into: spec_pb2.KafkaAddress
+) -> None:
+    """Set the client properties of a Kafka: NAME=VALUE each, of secrets a reference."""
+    for text in texts:
+        if pair := errors.pair("--kafka-property", text):
+            into.properties[pair[0]] = pair[1]
+    for text in secrets:
+        pair = errors.pair("--kafka-secret", text)
+        if pair and (reference := errors.reference(f"--kafka-secret {pair[0]}", pair[1])):
+            into.secret_properties[pair[0]].CopyFrom(reference)
+
+
+def _set_executors(errors: UsageErrors, flag: str, texts: Iterable[str], into: spec_pb2.Executors) -> None:
+    """Set parts of what a dagger takes of executors: KEY=VALUE each."""
+    for text in texts:
+        from daggerclient.daggerfile.forms import parse_memory  # YAML: not for a list of clusters
+
+        if (pair := errors.pair(flag, text)) is None:
+            continue
+        key, value = pair
+        if key == "memory" and (mebibytes := parse_memory(value)):
+            into.memory_mib = mebibytes
+        elif key in ("count", "cores", "cores_max") and value.isdigit() and 0 < int(value) <= MAX_CORES:
+            setattr(into, key, int(value))
+        else:
+            errors.add(flag, f"{text} must be count=N, cores=N, memory=SIZE (600m, 2g) or cores_max=N")
+
+
 def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:
     """Map fields of the request to the flags that fill them."""
     kafka, base = cluster.kafka, "cluster.kafka"
@@ -223,6 +265,9 @@ def _cluster_flags(cluster: spec_pb2.Cluster) -> dict[str, str]:
             for name in kafka.secret_properties
         },
         "cluster.spark_master": "--spark-master",
+        "cluster.spark_web_url": "--spark-web-url",
+        "cluster.executors": "--executors",
+        "cluster.executor_limits": "--executor-limit",
         "cluster.influx.url": "--influx-url",
         "cluster.influx.org": "--influx-org",
         "cluster.influx.bucket": "--influx-bucket",

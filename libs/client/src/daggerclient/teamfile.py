@@ -32,6 +32,7 @@ QUOTAS = {
     "daggers": ("daggers", COUNT),
     "drivers": ("drivers", COUNT),
     "memory": ("memory_mib", MEMORY),
+    "executor_cores": ("executor_cores", COUNT),
     "records_per_second": ("records_per_second", COUNT),
     "rows_per_minute": ("rows_per_minute", COUNT),
     "preview_seconds_per_hour": ("preview_seconds_per_hour", COUNT),

@@ -8,7 +8,7 @@ from typing import Protocol
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 
-from daggerspec import fields, kafka, limits, master, topics
+from daggerspec import executors, fields, kafka, limits, master, topics
 from daggerspec.violation import Violation
 
 
@@ -51,6 +51,9 @@ def cluster(
         )
     if value.spark_master:
         yield from master.violations(f"{path}.spark_master", value.spark_master)
+    yield from executors.cluster_violations(path, value)
+    if value.spark_web_url:
+        yield from fields.url(f"{path}.spark_web_url", value.spark_web_url)
     if value.HasField("influx"):
         yield from influx_address(f"{path}.influx", value.influx)
         if not value.influx.url:

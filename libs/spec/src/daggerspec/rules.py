@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults, fields, labels, limits, query, querytests, sinks
+from daggerspec import defaults, executors, fields, labels, limits, query, querytests, sinks
 from daggerspec.catalogue import Catalogue
 from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
@@ -32,6 +32,9 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     spec, catalogue = context.spec, context.catalogue
     yield from _plain(path, context.dagger, spec)
     yield from _cluster(path, spec, catalogue)
+    cluster = catalogue.cluster(spec.cluster)
+    if spec.HasField("executors") and cluster is not None and cluster.spark_master:
+        yield from executors.violations(f"{path}.executors", spec.executors, cluster)
     for number, stream in enumerate(spec.streams):
         yield from _reading(f"{path}.streams[{number}]", stream)
     yield from _inputs(path, spec, catalogue)

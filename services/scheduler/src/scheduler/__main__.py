@@ -25,7 +25,7 @@ from eventlog import LogError
 from eventlog.admin import await_topics
 from eventlog.kafka import KafkaLog
 from eventlog.topics import CONTROL, HEARTBEATS
-from scheduler.drivers import command, runas
+from scheduler.drivers import command, runas, spark_properties
 from scheduler.drivers.command_lines import CommandLines
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.runas import RunAs
@@ -129,9 +129,11 @@ def prepare(settings: SchedulerSettings, inherited: Mapping[str, str]) -> Ground
     state_dir = settings.state_dir.resolve()
     run_as = runas.parse(settings.run_as)
     drivers = Drivers(state_dir / "runs", host=host_name(), python=sys.executable, run_as=run_as)
+    properties = settings.spark_properties_file and settings.spark_properties_file.resolve()
     installation = replace(
         find_installation(),
-        properties=settings.spark_properties_file and settings.spark_properties_file.resolve(),
+        properties=properties,
+        own_properties=spark_properties.read_names(properties),
         shared_checkpoints=bool(settings.checkpoint_root),
         prepared=settings.spark_home and settings.spark_home.absolute(),
     )

@@ -144,7 +144,9 @@ _CONVERSION = Conversion(
             asked=lambda call: _parse_json(call.asked),
             calls=lambda call: max(call.calls, 1),
         ),
-        "Cluster": Layout("name kafka! spark_master influx! playground"),
+        "Cluster": Layout(
+            "name kafka! spark_master influx! playground executors! executor_limits! spark_web_url?"
+        ),
         "ClusterUse": Layout("daggers drivers room"),
         "ColumnChange": Layout("before after"),
         "Dagger": Layout(
@@ -225,6 +227,7 @@ _CONVERSION = Conversion(
             " time! key value truncated",
             decoded_prefix=lambda record: _parse_json(record.decoded_prefix),
         ),
+        "Executors": Layout("count cores memory_mib cores_max"),
         "GetQuarantinedResponse": Layout(
             "decoded undecodable", decoded=lambda answer: _parse_json(answer.decoded)
         ),

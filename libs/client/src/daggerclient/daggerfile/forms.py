@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration, iso
+from daggerspec.executors import MAX_CORES
 from daggerspec.limits import BATCH_RECORDS
 from daggerspec.nearest import hint, nearest
 
@@ -63,12 +64,18 @@ def items(form: Form, of: str) -> Form:
     return Form(read, lambda values: [form.show(value) for value in values])
 
 
-def _memory(reader: Reader, node: yaml.Node, path: str) -> int:
-    value = node.value.strip().lower() if isinstance(node, yaml.ScalarNode) else ""
+def parse_memory(text: str) -> int:
+    """Parse a size of memory such as 600m or 2g, in MiB; 0 where it is none."""
+    value = text.strip().lower()
     digits = value.rstrip("bgim")
     factor = _MEMORY_UNITS.get(value[len(digits) :])
-    if digits.isdigit() and factor and 0 < int(digits) * factor < 2**32:
-        return int(digits) * factor
+    size = int(digits) * factor if digits.isdigit() and factor else 0
+    return size if size < 2**32 else 0
+
+
+def _memory(reader: Reader, node: yaml.Node, path: str) -> int:
+    if size := parse_memory(node.value if isinstance(node, yaml.ScalarNode) else ""):
+        return size
     reader.fail(node, path, "BAD_SIZE", f"{path} must be a size like 600m or 2g")
     return 0
 
@@ -99,5 +106,8 @@ TEXTS = Form(lambda reader, node, path: reader.texts(node, path), dict)
 MEMORY = Form(_memory, lambda mebibytes: f"{mebibytes}m")
 ROWS = Form(
     lambda reader, node, path: reader.integer(node, path, least=1, most=BATCH_RECORDS), lambda value: value
+)
+CORES = Form(
+    lambda reader, node, path: reader.integer(node, path, least=1, most=MAX_CORES), lambda value: value
 )
 START = Form(_start, _shown_start)

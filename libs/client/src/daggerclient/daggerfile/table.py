@@ -12,7 +12,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
 from daggerclient.daggerfile import forward, sinks, tests
-from daggerclient.daggerfile.forms import MEMORY, ROWS, START, TEXT, TEXTS, Form, items, span, word
+from daggerclient.daggerfile.forms import CORES, MEMORY, ROWS, START, TEXT, TEXTS, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
 from daggerspec import sinks as kinds
@@ -72,6 +72,12 @@ def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
     return stream
 
 
+def _executors(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Executors:
+    executors = spec_pb2.Executors()
+    fill(reader, reader.mapping(node, path, [row.key for row in EXECUTORS]), path, executors, EXECUTORS)
+    return executors
+
+
 STREAM = (
     KeyRow("table", TEXT, unsaid=defaults.TABLE),
     KeyRow("stream", TEXT, required=True, unsaid=""),
@@ -83,6 +89,12 @@ STREAM = (
 EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
 STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DISK}
 PRIORITIES = {"normal": spec_pb2.PRIORITY_NORMAL, "critical": spec_pb2.PRIORITY_CRITICAL}
+EXECUTORS = (
+    KeyRow("count", CORES),
+    KeyRow("cores", CORES),
+    KeyRow("memory", MEMORY, path="memory_mib"),
+    KeyRow("cores_max", CORES),
+)
 SPEC = (
     KeyRow("team", TEXT, required=True, unsaid=""),
     KeyRow("cluster", TEXT, required=True, unsaid=""),
@@ -104,5 +116,6 @@ SPEC = (
     KeyRow("freshness", span(positive=True)),
     KeyRow("priority", word(PRIORITIES)),
     KeyRow("needs", TEXTS),
+    KeyRow("executors", Form(_executors, lambda it: to_values(it, EXECUTORS))),
     KeyRow("tests", items(Form(tests.read, tests.show), "tests")),
 )

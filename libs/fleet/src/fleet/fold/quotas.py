@@ -12,6 +12,7 @@ from typing import Final
 
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
+from daggerspec import executors
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB, MAX_SINKS
 from fleet.fold.answers import Code, Refusal, about
 from fleet.fold.catalogue import Catalogue
@@ -30,6 +31,7 @@ WORDS: Final[Mapping[str, str]] = {
     "daggers": "daggers",
     "drivers": "drivers at once",
     "memory_mib": "MiB of memory",
+    "executor_cores": "cores of executors",
     "records_per_second": "records a second",
     "rows_per_minute": "rows a minute",
 }
@@ -73,6 +75,14 @@ class Full:
 def need_mib(spec: spec_pb2.DaggerSpec, driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB) -> int:
     """Return the MiB that a launch counts: the heap, and what the process needs beside it."""
     return (spec.driver_memory_mib or driver_memory_mib) + DRIVER_OVERHEAD_MIB
+
+
+def count_executor_cores(catalogue: Catalogue, spec: spec_pb2.DaggerSpec) -> int:
+    """Return the cores of executors that a launch counts; 0 where its cluster has none."""
+    entry = catalogue.clusters.get(spec.cluster)
+    if entry is None or not executors.has_executors(entry.value):
+        return 0
+    return executors.resolve(spec.executors, entry.value.executors).cores_max
 
 
 def of(catalogue: Catalogue, team: str, name: str) -> access_pb2.Quota:
@@ -187,9 +197,14 @@ def full(
     if (why := host_full(here, need, room, lower="lower its driver_memory, ")) is not None:
         return why
     team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
-    for name, has, more in (("drivers", _drivers(own), 1), ("memory_mib", _memory(own, room), need)):
+    counts = (
+        ("drivers", _drivers(own), 1),
+        ("memory_mib", _memory(own, room), need),
+        ("executor_cores", _executor_cores(catalogue, own), count_executor_cores(catalogue, dagger.spec)),
+    )
+    for name, has, more in counts:
         quota = of(catalogue, team, name)
-        if quota.HasField("hard") and has + more > quota.hard:
+        if more and quota.HasField("hard") and has + more > quota.hard:
             text = (
                 f"team {team} has {has:,} {WORDS[name]}, this would be {more:,} more, and its quota is"
                 f" {quota.hard:,}: stop another of its daggers, or ask {administrators(catalogue)} for more"
@@ -257,11 +272,18 @@ def _memory(daggers: Iterable[Dagger], room: Room) -> int:
     return sum(len(dagger.running) * need_mib(dagger.spec, room.driver_memory_mib) for dagger in daggers)
 
 
+def _executor_cores(catalogue: Catalogue, daggers: Iterable[Dagger]) -> int:
+    return sum(len(dagger.running) * count_executor_cores(catalogue, dagger.spec) for dagger in daggers)
+
+
 # ---- What is used, and warned of ---------------------------------------------------------------------------
 
 
 def uses(
-    daggers: Mapping[str, Dagger], team: str, rates: Callable[[Dagger], tuple[float, float]]
+    catalogue: Catalogue,
+    daggers: Mapping[str, Dagger],
+    team: str,
+    rates: Callable[[Dagger], tuple[float, float]],
 ) -> dict[str, float]:
     """Return what a team uses now, by measure. rates: returns records a second and rows a minute of a
     dagger.
@@ -272,6 +294,7 @@ def uses(
         "daggers": len(own),
         "drivers": _drivers(occupied),
         "memory_mib": _memory(occupied, Room()),
+        "executor_cores": _executor_cores(catalogue, occupied),
         "records_per_second": sum(records for records, _ in flows),
         "rows_per_minute": sum(rows for _, rows in flows),
     }

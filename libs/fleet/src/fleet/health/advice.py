@@ -118,6 +118,12 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _EXTERNAL,
         "Give its host more processors or memory, or fewer daggers (`daggers list`): it goes on by itself.",
     ),
+    Reason.WAITING_FOR_EXECUTORS: Advice(
+        "cluster",
+        _EXTERNAL,
+        "It begins by itself once a dagger that has cores stops or takes fewer (`executors`), or a worker"
+        " comes. `daggers get {name}` says who has them.",
+    ),
     "STREAM_UNREACHABLE": Advice(
         "source",
         _EXTERNAL,

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     PARTITION_BEHIND = "PARTITION_BEHIND"
     FRESHNESS_MISSED = "FRESHNESS_MISSED"
     QUARANTINE_FLOOD = "QUARANTINE_FLOOD"
+    WAITING_FOR_EXECUTORS = "WAITING_FOR_EXECUTORS"
     HOST_OVERLOADED = "HOST_OVERLOADED"
 
 
@@ -54,6 +55,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.PARTITION_BEHIND: "event time has waited for one of its partitions for five minutes",
     Reason.FRESHNESS_MISSED: "its rows come to a sink later than its specification says",
     Reason.QUARANTINE_FLOOD: "more of a batch is quarantined than is kept",
+    Reason.WAITING_FOR_EXECUTORS: "its Spark master gives it no executor: others have them, or none is there",
     Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
 }
 """Meaning of each reason."""
@@ -65,6 +67,7 @@ DRIVER_REASONS: Final = (
     Reason.PARTITION_BEHIND,
     Reason.FRESHNESS_MISSED,
     Reason.QUARANTINE_FLOOD,
+    Reason.WAITING_FOR_EXECUTORS,
 )
 """Reasons that a driver reports itself, as the codes of its warnings: it has the numbers."""
 _TRIGGERS: Final = 3

@@ -134,7 +134,7 @@ class HeartbeatCache:
             flows = vitals.rates(dagger, self.watch_of(dagger), now=now, hearing=hearing)
             return (flows[0], flows[1] * 60) if flows else (0.0, 0.0)
 
-        return quotas.uses(self._fold.fleet.daggers, team, rates)
+        return quotas.uses(self._fold.fleet.catalogue, self._fold.fleet.daggers, team, rates)
 
     def _quota_warnings(self, team: str, now: datetime) -> Sequence[HealthIssue]:
         """Return warnings for the exceeded quotas of a team, computed at most once in `_QUOTA_CACHE_TIME` for

@@ -48,7 +48,7 @@ def judge(
 
     if hearing is None or any(dagger.name not in watches for dagger in quotas.living(fleet.daggers, team)):
         return None
-    used = quotas.uses(fleet.daggers, team, rates)
+    used = quotas.uses(fleet.catalogue, fleet.daggers, team, rates)
     more = list(quotas.find_exceeded(catalogue, team, used))
     if not more:
         return Finding(False, "it uses less than where its quotas warn", now)

@@ -35,6 +35,10 @@ DRIVER_CONDITIONS: Final[Mapping[Condition, tuple[Reason, str]]] = {
         Reason.FRESHNESS_MISSED,
         "its rows are in its sinks as soon as they have to be",
     ),
+    alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: (
+        Reason.WAITING_FOR_EXECUTORS,
+        "its Spark master has given it executors",
+    ),
 }
 """Conditions that drivers report: reason of the warning, and the text of a finding when there is none."""
 

@@ -6,6 +6,7 @@ const TITLES: Record<string, string> = {
   daggers: "Daggers",
   drivers: "Drivers at once",
   memory_mib: "Memory reserved, MiB",
+  executor_cores: "Cores of executors",
   records_per_second: "Records read a second",
   rows_per_minute: "Rows written a minute",
   preview_seconds_per_hour: "Previews, s an hour",

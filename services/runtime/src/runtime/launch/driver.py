@@ -24,6 +24,7 @@ from chassis import processes
 from chassis.files import replace_text
 from chassis.logging import logger
 from daggerspec import rundir, state
+from daggerspec.executors import web_url
 from runtime.errors import internal, user
 from runtime.launch import backlog, job, keeping, planned, progress
 from runtime.launch.batch import Batches
@@ -116,6 +117,7 @@ class Driver:
             read_until=assembled.source.read_until,
         )
         groups = Groups(plan.bounds, plan.horizon, changes=partial(changes, session, str(chosen.path)))
+        executing = executors.of(session, self._master_pages(), time.monotonic)
         listener = Listener(
             launch,
             checkpoint=chosen,
@@ -127,6 +129,7 @@ class Driver:
             patience=assembled.patience,
             completed=job.begin_completion(launch, assembled, chosen, datetime.now(UTC)),
             early=assembled.updates,
+            waiting=lambda: executing.waiting,
         )
         session.streams.addListener(listener)
 
@@ -137,8 +140,6 @@ class Driver:
             wake=launch.wake,
             ended=launch.ended,
         )
-
-        executing = executors.of(session, time.monotonic)
 
         def check() -> None:
             executing.check()
@@ -165,6 +166,11 @@ class Driver:
         backlog.follow(launch)
         self._watch(query, batches, check)
         batches.save_last_event_times()
+
+    def _master_pages(self) -> str:
+        """Return the URL of the pages of its standalone master; empty where it has none."""
+        own = (cluster for cluster in self._spec.clusters if cluster.name == self._spec.spec.cluster)
+        return next(map(web_url, own), "")
 
     def _prepare(self, assembled: job.Job, references: References) -> None:
         """Run the pre-write checks that a shadow skipped. Raises: JobError."""

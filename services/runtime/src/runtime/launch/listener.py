@@ -18,7 +18,7 @@ from runtime.launch import completion, expired, progress, symptoms, waits
 from runtime.launch.completion import Completion
 from runtime.launch.launch import Launch
 from runtime.launch.progress import CommittedBatch
-from runtime.launch.symptoms import NO_OUTPUT, Symptoms
+from runtime.launch.symptoms import NO_OUTPUT, WAITING_FOR_EXECUTORS, DriverWarning, Symptoms
 from runtime.launch.waits import Waits
 from runtime.references.loading import References
 from runtime.source import metrics
@@ -48,11 +48,13 @@ class Listener(JsonListener):
         patience: timedelta | None,
         completed: Completion,
         early: bool = False,
+        waiting: Callable[[], str] = lambda: "",
     ) -> None:
         """Listen for one launch.
 
         attempts: returns how often a batch was computed. patience: how long windows may take to close.
         completed: what was, as the launch begins. early: rows are written while their windows are open.
+        waiting: returns what the driver waits for before it can compute; empty for nothing.
         """
         self._launch = launch
         self._checkpoint = checkpoint
@@ -63,6 +65,7 @@ class Listener(JsonListener):
         self._groups = groups
         self._symptoms = Symptoms(patience)
         self._early = early
+        self._waiting, self._waited = waiting, ""
         self._waits = Waits()
         self._completion = completed
         self._written = 0
@@ -104,12 +107,17 @@ class Listener(JsonListener):
         self._warn(published)
 
     def check(self) -> None:
-        """Record waiting records. Called regularly: Spark sends no event while they wait for a batch."""
+        """Record waiting records, and what the driver waits for. Called regularly: Spark sends no event while
+        they wait for a batch, nor while a batch waits for executors.
+        """
         published = self._source.registry.state()
         looked_at, last = published.waiting_at(), self._launch.heartbeat.progress.beat.last_progress
         if looked_at is not None and looked_at > last.ToDatetime(UTC) and published.is_reachable():
             step = partial(progress.waiting, time=looked_at, records=published.waiting())
             self._launch.heartbeat.update(step)
+        if (waited := self._waiting()) != self._waited:
+            self._waited = waited
+            self._warn(published)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Wake the main thread, which finds out why the query ended."""
@@ -168,6 +176,7 @@ class Listener(JsonListener):
         windowed = self._source.windows is not None
         expiry = expired.warning(published.lost_records(), now, windowed=windowed, early=self._early)
         own += [expiry] if expiry else []
+        own += [DriverWarning(WAITING_FOR_EXECUTORS, self._waited)] if self._waited else []
         all_warnings = (
             *self._plan_warnings,
             *published.warnings(),

@@ -2,12 +2,13 @@
 
 Spark itself waits for ever: for cores that others use, for a master that is gone, and for one that was
 restarted without its state, which ends the executors of applications that it does not know and gives them no
-others.
+others. A driver that its master knows waits, too, and says for what: it has its place in the master's queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -15,13 +16,33 @@ from pyspark.sql import SparkSession
 from chassis import pressure
 from daggerspec import exits
 from daggerspec.master import Manager, parse
-from runtime.errors import external
+from runtime.errors import JobError, external
+from runtime.spark import master_page
+from runtime.spark.master_page import MasterState
 
 _PERIOD_S: Final = 5.0
 _LOOKS: Final = 13
 """Checks in a row without an executor before the error: a minute. Counting checks ignores time asleep."""
 _LOOKS_OVERLOADED: Final = 61
 """Checks before the error on an overloaded host, where an executor may only be slow to start."""
+_LOOKS_WAITING: Final = 3
+"""Checks in a row without an executor before it is told what the driver waits for: ten seconds."""
+_LOOKS_FORGOTTEN: Final = 3
+"""Checks in a row in which the master does not know the driver, before the error."""
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedShare:
+    """Executors that an application asks its master for."""
+
+    application: str
+    """Its id."""
+    cores: int
+    """Cores of all its executors; 0 where it takes all."""
+    executor_cores: int
+    memory_mib: int
+    """Memory of an executor; 0 where unknown."""
 
 
 class Executors:
@@ -33,42 +54,110 @@ class Executors:
         count: Callable[[], int],
         clock: Callable[[], float],
         overload: Callable[[], str] = pressure.overload,
+        *,
+        share: RequestedShare = RequestedShare("", 0, 1, 0),
+        look: Callable[[], MasterState | None] = lambda: None,
     ) -> None:
         """count: returns the number of executors.
 
-        overload: returns what overloads this host; empty if nothing does.
+        overload: returns what overloads this host; empty if nothing does. look: returns the state of the
+        master; None where its page does not answer.
         """
         self._master, self._count, self._clock, self._overload = master, count, clock, overload
-        self._next, self._without = clock(), 0
+        self._share, self._look = share, look
+        self._next, self._without, self._unknown = clock(), 0, 0
+        self.waiting = ""
+        """What the driver waits for, for a person; empty while it has executors, or may have soon."""
 
     def check(self) -> None:
-        """Check that there are executors, or were lately. Raises: JobError (EXTERNAL, retryable)."""
+        """Check that there are executors, or were lately, or that the master knows who waits for them.
+
+        Raises: JobError (EXTERNAL, retryable).
+        """
         if self._clock() < self._next:
             return
         self._next = self._clock() + _PERIOD_S
         self._without = 0 if self._count() else self._without + 1
+        self.waiting = ""
+        if self._without < _LOOKS_WAITING:
+            return
+        if (state := self._look()) is not None and self._share.application:
+            self._wait(state)
+            return
+        self._unknown = 0
         if self._without < _LOOKS or (self._without < _LOOKS_OVERLOADED and self._overload()):
             return
-        raise external(
-            exits.NO_EXECUTORS,
-            f"Spark master {self._master} has given this driver no executor for a minute or longer: it does"
-            " not answer, has too little free, or has forgotten the driver when it was started anew.",
-            retryable=True,
+        raise self._error(
+            "has given this driver no executor for a minute or longer: it does not answer, has too little"
+            " free, or has forgotten the driver when it was started anew."
         )
 
+    def _wait(self, state: MasterState) -> None:
+        """Wait in the master's queue, and say for what. Raises: JobError where it is in no queue."""
+        own = state.application(self._share.application)
+        self._unknown = 0 if own is not None else self._unknown + 1
+        if self._unknown >= _LOOKS_FORGOTTEN:
+            raise self._error("does not know this driver: it was started anew without what it knew.")
+        if own is not None and not own.cores:
+            self.waiting = describe_wait(self._master, self._share, state)
 
-def of(session: SparkSession, clock: Callable[[], float]) -> Executors:
-    """Build the check of an application.
+    def _error(self, text: str) -> JobError:
+        return external(exits.NO_EXECUTORS, f"Spark master {self._master} {text}", retryable=True)
+
+
+def describe_wait(master: str, share: RequestedShare, state: MasterState) -> str:
+    """Describe what a driver waits for: what it asks for, what is free, and who has the rest."""
+    size = f"{share.executor_cores} core{'s' if share.executor_cores > 1 else ''}"
+    memory = f" and {share.memory_mib:,} MiB" if share.memory_mib else ""
+    wish = f"{share.cores} cores" if share.cores else "all cores"
+    begin = (
+        f"it waits for executors: it asks Spark master {master} for {wish}, in executors of {size}{memory}"
+    )
+    if not state.workers:
+        return f"{begin}, and the master has no worker"
+    has = f"{state.free:,} of the {state.cores:,} cores of its {state.workers:,} workers are free"
+    holders = sorted(
+        (holder for holder in state.applications if holder.cores), key=lambda holder: -holder.cores
+    )
+    named = [f"{_dagger(holder.name)} has {holder.cores:,}" for holder in holders[:_MOST_NAMED]]
+    if len(holders) > _MOST_NAMED:
+        named.append(f"{len(holders) - _MOST_NAMED} more have the rest")
+    if state.free >= share.executor_cores:
+        named.append("no worker has that much memory and that many cores free at once")
+    return f"{begin}; {has}{': ' if named else ''}{', '.join(named)}"
+
+
+def _dagger(application: str) -> str:
+    """Return the name of the dagger whose driver an application is; of another one its own."""
+    platform, _, rest = application.partition(".")
+    name, _, generation = rest.rpartition(".")
+    return name if platform == "daggers" and generation.isdigit() else application
+
+
+def of(session: SparkSession, web_url: str, clock: Callable[[], float]) -> Executors:
+    """Build the check of an application; `web_url`: of the pages of its master.
 
     Only without dynamic allocation on a standalone cluster does it count executors: anywhere else an
     application may be without any, or cannot.
     """
     context = session.sparkContext
     url = str(context.master)
-    master = parse(url)
-    lasting = context.getConf().get("spark.dynamicAllocation.enabled", "false") != "true"
+    master, conf = parse(url), context.getConf()
+    lasting = conf.get("spark.dynamicAllocation.enabled", "false") != "true"
     if master is None or master.manager is not Manager.STANDALONE or not lasting:
         return Executors(url, lambda: 1, clock)
     spark = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
-    # the driver counts as one
-    return Executors(url, lambda: int(spark.getExecutorMemoryStatus().size()) - 1, clock)
+    share = RequestedShare(
+        application=str(context.applicationId),
+        cores=int(conf.get("spark.cores.max", "0") or 0),
+        executor_cores=int(conf.get("spark.executor.cores", "1") or 1),
+        memory_mib=int(spark.executorMemory()),
+    )
+    return Executors(
+        url,
+        # the driver counts as one
+        lambda: int(spark.getExecutorMemoryStatus().size()) - 1,
+        clock,
+        share=share,
+        look=lambda: master_page.read(web_url) if web_url else None,
+    )

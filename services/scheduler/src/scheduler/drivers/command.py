@@ -16,11 +16,12 @@ from google.protobuf.message import Message
 
 from chassis import paths
 from chassis.egress import proxies
-from daggerspec import rundir
+from daggerspec import executors, rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
 from daggerspec.protobuf import children
+from scheduler.drivers.spark_properties import OF_EXECUTORS
 
 # (job, Spark master) -> command line and environment of a driver. Raises: UnresolvedName.
 Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
@@ -57,6 +58,8 @@ class Installation:
     """A Spark home from which drivers start faster, as `python -m runtime.appcds_home` builds it."""
     properties: Path | None = None
     """The administrator's Spark properties."""
+    own_properties: frozenset[str] = frozenset()
+    """Names of the properties there."""
     shared_checkpoints: bool = False
     """True when checkpoints are where executors on other hosts see them, as the administrator says."""
 
@@ -181,6 +184,8 @@ def _submission(
         # which is the launch's.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = rundir.TEMPORARY
+    if not master.is_local:
+        settings |= _executor_settings(job.spec, master, installation)
     if master.is_local and closed:
         settings["spark.authenticate"] = "true"  # Spark makes the secret; one of executors is their cluster's
     if master.on_loopback:
@@ -197,6 +202,25 @@ def _submission(
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     return [*command, _resource(installation.runtime)]
+
+
+def _executor_settings(
+    spec: spec_pb2.DaggerSpec, master: Master, installation: Installation
+) -> dict[str, str]:
+    """Return Spark's settings of a dagger's executors; none where only the administrator's properties say
+    something of them. Without any a standalone master gives the first application all cores.
+    """
+    if not spec.HasField("executors") and installation.own_properties & OF_EXECUTORS:
+        return {}
+    share = executors.resolve(spec.executors, spec_pb2.Executors())
+    settings = {
+        "spark.executor.cores": str(share.cores),
+        "spark.executor.memory": f"{share.memory_mib}m",
+        "spark.dynamicAllocation.enabled": "false",
+    }
+    if master.manager is Manager.STANDALONE:
+        return settings | {"spark.cores.max": str(share.cores_max)}
+    return settings | {"spark.executor.instances": str(share.count)}
 
 
 def _resource(path: Path) -> str:

@@ -22,6 +22,7 @@ from typing import TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
+from daggerspec import executors
 from daggerspec.catalogue import UnresolvedName
 from eventlog.fold import Step
 from eventlog.follower import Follower
@@ -201,7 +202,7 @@ class Launcher:
             if beside:
                 self._secrets.tell(self._fleet, intended)
                 prepared.shadow.beside = beside
-            spare = await self._spares.take(prepared, self._master(intended))
+            spare = await self._spares.take(prepared, self._cluster(intended).spark_master)
             if spare is not None:
                 return spare
             return await to_its_end(partial(self._drivers.start, prepared, command, environment))
@@ -237,24 +238,25 @@ class Launcher:
     ) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
         prepared = self.job(dagger, generation, self._drivers.run_dir(dagger.name, generation))
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
+        executors.fill(prepared.spec, self._cluster(dagger))
         prepared.batches.CopyFrom(self._batches)
         living = (other for other in self._fleet.daggers.values() if other.phase != DELETED)
         prepared.checkpoints.root = self._checkpoints
         prepared.checkpoints.used = any(map(self._has_checkpoint, living))
         prepared.checkpoints.has_own = self._has_checkpoint(dagger)
         prepared.from_start, prepared.created = dagger.from_start, dagger.create_sequence
-        command, environment = self._command(prepared, self._master(dagger))
+        command, environment = self._command(prepared, self._cluster(dagger).spark_master)
         return prepared, command, environment
 
     def _has_checkpoint(self, dagger: Dagger) -> bool:
         """Tell whether a dagger has a checkpoint in the root, by the log: a driver that was RUNNING has."""
         return bool(dagger.ran_on) and (self._shared or dagger.ran_on == self._drivers.host)
 
-    def _master(self, dagger: Dagger) -> str:
+    def _cluster(self, dagger: Dagger) -> spec_pb2.Cluster:
         cluster = self._fleet.clusters.get(dagger.spec.cluster)
         if cluster is None:
             raise UnresolvedName("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")
-        return cluster.value.spark_master
+        return cluster.value
 
 
 def _too_old(host: str, field: str) -> events_pb2.DaggerError:
