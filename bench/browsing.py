@@ -55,7 +55,7 @@ def p95(values: Sequence[float]) -> float:
 def measure_frames(
     page: Page, runs: int, act: Callable[[int], object], frames: int = 0, counted: Sequence[str] = SCRIPT
 ) -> Iterator[float]:
-    """Yield the ms of what is counted, for each act and two frames behind it; or for each of so many frames."""
+    """Yield the ms of what is counted, for each act and two frames behind it or for each of many frames."""
     page.evaluate(_TWO_FRAMES)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})

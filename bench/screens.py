@@ -3,10 +3,10 @@
     .venv/bin/python bench/screens.py [--runs K]
 
 The portal is the real one, and so is the gateway, whose log is in memory: no Kafka, no Spark. 1,000 daggers
-run in 20 teams, and a heartbeat of each comes every five seconds while pages are measured. A key is measured in
-the page, from the key's event until what comes of it is painted. Loads begin with an empty cache; their bytes
-are those of files, as they come over the wire. Script, style and layout are the browser's own count of its main
-thread's time; how far apart frames are depends on the machine and is printed, not judged.
+run in 20 teams, and a heartbeat of each comes every five seconds while pages are measured. A key is measured
+in the page, from the key's event until what comes of it is painted. Loads begin with an empty cache; their
+bytes are those of files, as they come over the wire. Script, style and layout are the browser's own count of
+its main thread's time; how far apart frames are depends on the machine and is printed, not judged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.portal.conftest import QUERY, fill, portal
 from chassis.endpoint import Endpoint
 from eventlog import Draft
 from eventlog.memory import MemoryLog
-from eventlog.record import read_record
+from eventlog.record import Record, read_record
 from eventlog.tail import Arrival
 
 DAGGERS, TEAMS, BEAT_S = 1_000, 20, 5.0
@@ -181,7 +181,7 @@ def _heartbeat(name: str, generation: int, number: int) -> telemetry_pb2.Heartbe
     return heartbeat
 
 
-def _record(sequence: int, name: str, message: Message) -> object:
+def _record(sequence: int, name: str, message: Message) -> Record:
     draft = Draft(f"beat-{sequence}", "/bench", name, datetime.now(UTC), message)
     return read_record(sequence, draft.headers(), message.SerializeToString())
 
