@@ -74,13 +74,6 @@ def _count_seconds(session: CDPSession, counted: Sequence[str]) -> float:
     return sum(float(each["value"]) for each in metrics if each["name"] in counted)
 
 
-def load_seconds(chromium: Browser, key: str, path: str, there: str, runs: int) -> Iterator[float]:
-    """Yield the seconds from a request of a page to what it is for, with an empty cache."""
-    for _ in range(runs):
-        with visit(chromium, key) as page:
-            yield load(page, path, there)
-
-
 def load(page: Page, path: str, there: str) -> float:
     """Load a page with an empty cache; return the seconds until an element is there."""
     target = url_of(page, path)

@@ -2,10 +2,11 @@
 
     .venv/bin/python bench/pages.py [--runs K]
 
-A line for each: `NAME: value (bar B) ok|missed`. Loads begin with an empty cache. Script is the browser's own
-count of the time that scripts took for a frame; how many frames there are depends on the machine and is not
-judged. An event is a dagger that is created by the API; it is seen when its card is drawn. Previews, and the
-dagger that is made, are the seed query over 300,000 bookings in 4 partitions.
+A line for each: `NAME: value (bar B) ok|missed`. What pages take by themselves, loads and keys, is in
+screens.py. Script is the browser's own count of the time that scripts took for a frame; how many frames
+there are depends on the machine and is not judged. An event is a dagger that is created by the API; it is
+seen when its card is drawn. Previews, and the dagger that is made, are the seed query over 300,000 bookings
+in 4 partitions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ import workload
 from browsing import (
     Bars,
     await_editor,
-    load_seconds,
     measure_frames,
     p95,
     replace_answers,
@@ -82,14 +82,7 @@ def main() -> None:
             bars.at_most("from /new to rows on the chart", _production(page), 120, "s")
             bars.at_most("preview, press to first row, p95", p95(_previews(page, runs // 2)), 2, "s")
         on.end("scheduler")  # what is created from now on is shown, and not launched
-        bars.at_most(
-            "first load of /, p95", p95(load_seconds(chromium, key, "/", f"text={NAME}", runs)), 1, "s"
-        )
-        bars.at_most(
-            "first load of /new, p95", p95(load_seconds(chromium, key, STUDIO, ".cm-content", runs)), 1.5, "s"
-        )
         with visit(chromium, key) as page:
-            bars.at_most("keystroke to finding, p95", p95(_findings(page, runs)) * 1000, 250, "ms")
             bars.at_most("chart of 6 x 900, script of a frame, p95", p95(_chart(page, 3 * runs)), 8, "ms")
             bars.at_most("grid of 10,000 rows, script of a frame, p95", p95(_grid(page, 3 * runs)), 8, "ms")
             for what, took in _map(page, 3 * runs):
@@ -132,23 +125,6 @@ def _previews(page: Page, runs: int) -> list[float]:
         page.reload()
         await_editor(page)
     return took[2:]
-
-
-def _findings(page: Page, runs: int) -> Iterator[float]:
-    """Seconds from a key to the line below what is wrong."""
-    page.goto(url_of(page, STUDIO))
-    write_query(page, f"SELECT order_number FROM `{dagger.TOPIC}`")
-    wrong = page.locator(".cm-lintRange-error")
-    for _ in range(runs):
-        wrong.first.wait_for(state="detached")
-        page.keyboard.press("Control+Home")
-        for _ in "SELECT ":
-            page.keyboard.press("ArrowRight")
-        begin = time.time()
-        page.keyboard.press("x")
-        seen = page.evaluate(_SEEN, [".cm-lintRange-error", "xorder_number"])
-        yield seen / 1000 - begin
-        page.keyboard.press("Backspace")
 
 
 def _chart(page: Page, runs: int) -> list[float]:
