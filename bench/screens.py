@@ -1,4 +1,4 @@
-"""What the pages take by themselves, in a real Chromium; ends with 1 when a bar is missed.
+"""Pages by themselves, in a real Chromium: loads, weights, keys, frames; ends with 1 when a bar is missed.
 
     .venv/bin/python bench/screens.py [--runs K]
 
@@ -107,9 +107,11 @@ def main() -> None:
             bars.at_most(f"{title}, first load, p95", p95([took for took, _ in loads]), seconds, "s")
             bars.at_most(f"{title}, files", max(size for _, size in loads) / 1024, kib, "KiB")
         with visit(chromium, address) as page:
-            bars.at_most("a text is judged, key to finding, p95", p95(_judged(page, runs)), 100, "ms")
+            bars.at_most("a text is judged, key to finding, p95", p95(_time_findings(page, runs)), 100, "ms")
         with visit(chromium, address) as page:
-            bars.at_most("search of 1,000 daggers, key to list, p95", p95(_searched(page, runs)), 50, "ms")
+            bars.at_most(
+                "search of 1,000 daggers, key to list, p95", p95(_time_searches(page, runs)), 50, "ms"
+            )
             cards = page.get_by_role("main").get_by_role("listitem")
             _show_all(page)
             took = list(measure_frames(page, 3 * runs, lambda _: _scroll(page), counted=MAIN_THREAD))
@@ -251,7 +253,7 @@ def _count_files(page: Page) -> dict[str, float]:
     return sizes
 
 
-def _judged(page: Page, runs: int) -> list[float]:
+def _time_findings(page: Page, runs: int) -> list[float]:
     """Return the ms from the key that makes a name wrong to its finding."""
     page.goto(url_of(page, STUDIO))
     write_query(page, f"SELECT {COLUMN} FROM `bookings`")
@@ -268,7 +270,7 @@ def _judged(page: Page, runs: int) -> list[float]:
     return took[WARM_UP:]
 
 
-def _searched(page: Page, runs: int) -> list[float]:
+def _time_searches(page: Page, runs: int) -> list[float]:
     """Return the ms from a key of the search to the list that it finds, of each key of a name."""
     page.goto(url_of(page, "/"))
     page.get_by_text(f"{DAGGERS} in all teams").wait_for()

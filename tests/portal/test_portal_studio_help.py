@@ -42,7 +42,7 @@ FIXES = [
 """A query, what is said of it, and what stands in it behind the fix."""
 
 
-def judged(page: Page) -> None:
+def await_check(page: Page) -> None:
     """Wait until the text was checked."""
     expect(page.get_by_text("Checking …")).to_have_count(0)
 
@@ -59,7 +59,7 @@ def test_each_question_of_the_menu_is_a_query_without_a_mistake(visit: Opened) -
         menu.select_option(title)
         if title != titles[0]:  # it is there from the start
             expect(page.locator(".cm-content")).not_to_have_text(before)
-        judged(page)
+        await_check(page)
         expect(page.get_by_role("list", name="Findings").get_by_text("Error", exact=True)).to_have_count(0)
         expect(page.get_by_role("cell", name="window_timestamp")).to_be_visible()
         texts.add(page.locator(".cm-content").text_content())
@@ -85,7 +85,7 @@ def test_the_button_of_a_finding_mends_the_query(
 
 def test_nothing_is_red_before_anything_was_typed(visit: Opened) -> None:
     page = visit().open("/new", "New dagger")
-    judged(page)
+    await_check(page)
 
     expect(page.get_by_role("status").filter(has_text="still to say")).to_be_visible()
     expect(page.get_by_role("main").locator(".bad").filter(has_text=re.compile(r"\S"))).to_have_count(0)
