@@ -78,14 +78,3 @@ def test_a_thousand_daggers_come_as_one_scrolls_and_are_searched(visit: Opened) 
     page.get_by_role("searchbox").fill("dagger-0007 food")
 
     expect(cards).to_have_count(1)
-
-
-def test_a_large_screen_is_filled_without_a_scroll(visit: Opened) -> None:
-    one = visit()
-    one.page.set_viewport_size({"width": 1440, "height": 4_000})
-    serve_daggers(one.page, [dagger(number, dagger_pb2.RUNNING, "food") for number in range(MANY)])
-    page = one.open("/", "Daggers")
-    cards = page.get_by_role("main").get_by_role("list").get_by_role("listitem")
-
-    expect(cards.nth(70)).to_be_attached()
-    assert cards.count() < MANY // 2
