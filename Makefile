@@ -188,7 +188,8 @@ bench-preview: setup ## Previews: columns and first row, 50 warm and 5 cold
 	@$(BENCH) 1200 $(BIN)/python bench/preview.py
 
 .PHONY: bench-portal
-bench-portal: setup ## The pages in a real browser: loads, keystrokes, script of a frame, watchers; fails where a bar is missed
+bench-portal: setup ## The pages in a real browser: loads, weights, keystrokes, frames, watchers; fails where a bar is missed
+	@$(BENCH) 600 $(BIN)/python bench/screens.py
 	@$(BENCH) 1500 $(BIN)/python bench/pages.py
 
 .PHONY: portal-pictures

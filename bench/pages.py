@@ -2,10 +2,11 @@
 
     .venv/bin/python bench/pages.py [--runs K]
 
-A line for each: `NAME: value (bar B) ok|missed`. Loads begin with an empty cache. Script is the browser's own
-count of the time that scripts took for a frame; how many frames there are depends on the machine and is not
-judged. An event is a dagger that is created by the API; it is seen when its card is drawn. Previews, and the
-dagger that is made, are the seed query over 300,000 bookings in 4 partitions.
+A line for each: `NAME: value (bar B) ok|missed`. What pages take by themselves, loads and keys, is in
+screens.py. Script is the browser's own count of the time that scripts took for a frame; how many frames
+there are depends on the machine and is not judged. An event is a dagger that is created by the API; it is
+seen when its card is drawn. Previews, and the dagger that is made, are the seed query over 300,000 bookings
+in 4 partitions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
@@ -23,17 +24,24 @@ import dagger
 import grpc
 import httpx
 import psutil
-import repository  # noqa: F401 - finds tests/
 import s2sphere
 import workload
+from browsing import (
+    Bars,
+    await_editor,
+    measure_frames,
+    p95,
+    replace_answers,
+    url_of,
+    visit,
+    write_query,
+)
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, output_pb2, preview_pb2, spec_pb2
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from machine import header
-from playwright.sync_api import Browser, CDPSession, Page
+from playwright.sync_api import Page
 from stack import Stack, stack
 from tests.portal import browser
-from tests.portal.answers import answer
 
 from portal.bridge import STREAM
 
@@ -45,7 +53,6 @@ TRACED = 12  # frames, in which the outlines of a window become paths
 WATCHERS, WATCHED_S, EVENTS_A_SECOND = 100, 20, 10
 STUDIO = f"/new?message={workload.MESSAGE}&streams={dagger.TOPIC}&cluster=local"
 NAME, FIELDS = "seed_in_a_page", ("orders", "more")
-WITHIN_MS = 60_000
 _NOTHING = bytes(5)  # the envelope of a request that says nothing
 
 # When the page has something of a kind: milliseconds since 1970. Asked before that is so.
@@ -57,21 +64,6 @@ _SEEN = """([selector, text]) => new Promise(seen => {
   watch.observe(document, {subtree: true, childList: true, characterData: true, attributes: true});
   look();
 })"""
-_ONE_FRAME = "() => new Promise(requestAnimationFrame)"
-_TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-
-class Bars:
-    """What was measured, beside what it may be."""
-
-    def __init__(self) -> None:
-        self.missed = 0
-
-    def at_most(self, name: str, value: float, bar: float, unit: str) -> None:
-        """Print a value of a unit and whether it is within its bar."""
-        self.missed += value > bar
-        told = "ok" if value <= bar else "missed"
-        print(f"{name}: {value:.3g} {unit} (bar {bar:g} {unit}) {told}", flush=True)
 
 
 def main() -> None:
@@ -90,12 +82,7 @@ def main() -> None:
             bars.at_most("from /new to rows on the chart", _production(page), 120, "s")
             bars.at_most("preview, press to first row, p95", p95(_previews(page, runs // 2)), 2, "s")
         on.end("scheduler")  # what is created from now on is shown, and not launched
-        bars.at_most("first load of /, p95", p95(_loads(chromium, key, "/", f"text={NAME}", runs)), 1, "s")
-        bars.at_most(
-            "first load of /new, p95", p95(_loads(chromium, key, STUDIO, ".cm-content", runs)), 1.5, "s"
-        )
         with visit(chromium, key) as page:
-            bars.at_most("keystroke to finding, p95", p95(_findings(page, runs)) * 1000, 250, "ms")
             bars.at_most("chart of 6 x 900, script of a frame, p95", p95(_chart(page, 3 * runs)), 8, "ms")
             bars.at_most("grid of 10,000 rows, script of a frame, p95", p95(_grid(page, 3 * runs)), 8, "ms")
             for what, took in _map(page, 3 * runs):
@@ -107,29 +94,11 @@ def main() -> None:
     sys.exit(bool(bars.missed))
 
 
-@contextmanager
-def visit(chromium: Browser, key: str) -> Iterator[Page]:
-    """A window of its own that is let in: nothing is cached."""
-    context = chromium.new_context(viewport={"width": 1440, "height": 900}, locale="en-GB")
-    context.set_default_timeout(WITHIN_MS)
-    page = context.new_page()
-    page.goto(key)
-    page.get_by_role("heading", level=1).wait_for()
-    yield page
-    context.close()
-
-
-def p95(values: Sequence[float]) -> float:
-    """The 95th percentile; of few values the greatest."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-
-
 def _production(page: Page) -> float:
     """Seconds from the empty form to a line of the chart."""
     begin = time.monotonic()
-    page.goto(_url(page, STUDIO))
-    _write(page, dagger.SQL.replace("data_stream", dagger.TOPIC))
+    page.goto(url_of(page, STUDIO))
+    write_query(page, dagger.SQL.replace("data_stream", dagger.TOPIC))
     page.get_by_placeholder("Name", exact=True).fill(NAME)
     page.locator("summary", has_text=dagger.TOPIC).click()
     page.get_by_label("Begins with").select_option("all that is there")
@@ -142,8 +111,8 @@ def _production(page: Page) -> float:
 
 def _previews(page: Page, runs: int) -> list[float]:
     """Seconds from the press to the first row in the page, once a process is there that previews."""
-    page.goto(_url(page, STUDIO))
-    _write(page, dagger.SQL)
+    page.goto(url_of(page, STUDIO))
+    write_query(page, dagger.SQL)
     took = []
     for _ in range(runs + 2):
         press = page.get_by_role("button", name="Preview").first
@@ -154,50 +123,19 @@ def _previews(page: Page, runs: int) -> list[float]:
         took.append(seen / 1000 - begin)
         page.get_by_role("button", name="Run again").wait_for()
         page.reload()
-        _editor(page)
+        await_editor(page)
     return took[2:]
-
-
-def _loads(chromium: Browser, key: str, path: str, there: str, runs: int) -> Iterator[float]:
-    """Seconds from asking for a page to what it is for."""
-    for _ in range(runs):
-        with visit(chromium, key) as page:
-            at = _url(page, path)
-            session = page.context.new_cdp_session(page)
-            session.send("Network.clearBrowserCache")
-            page.goto("about:blank")
-            begin = time.monotonic()
-            page.goto(at, wait_until="commit")
-            page.locator(there).first.wait_for()
-            yield time.monotonic() - begin
-
-
-def _findings(page: Page, runs: int) -> Iterator[float]:
-    """Seconds from a key to the line below what is wrong."""
-    page.goto(_url(page, STUDIO))
-    _write(page, f"SELECT order_number FROM `{dagger.TOPIC}`")
-    wrong = page.locator(".cm-lintRange-error")
-    for _ in range(runs):
-        wrong.first.wait_for(state="detached")
-        page.keyboard.press("Control+Home")
-        for _ in "SELECT ":
-            page.keyboard.press("ArrowRight")
-        begin = time.time()
-        page.keyboard.press("x")
-        seen = page.evaluate(_SEEN, [".cm-lintRange-error", "xorder_number"])
-        yield seen / 1000 - begin
-        page.keyboard.press("Backspace")
 
 
 def _chart(page: Page, runs: int) -> list[float]:
     """Milliseconds of script for each frame in which all lines are summed and drawn anew."""
     end = int(time.time())
     rows = [_row(end - at, city, at + city) for at in range(WINDOWS) for city in range(CITIES)]
-    _answered(page, "ReadRows", [output_pb2.ReadRowsResponse(rows=rows)])
-    page.goto(_url(page, f"/daggers/{NAME}"))
+    replace_answers(page, "ReadRows", [output_pb2.ReadRowsResponse(rows=rows)])
+    page.goto(url_of(page, f"/daggers/{NAME}"))
     field = page.get_by_label("Field")
     field.wait_for()
-    return list(_scripts(page, runs, lambda number: field.select_option(FIELDS[(number + 1) % 2])))
+    return list(measure_frames(page, runs, lambda number: field.select_option(FIELDS[(number + 1) % 2])))
 
 
 def _grid(page: Page, runs: int) -> list[float]:
@@ -208,14 +146,14 @@ def _grid(page: Page, runs: int) -> list[float]:
         gateway_pb2.PreviewDaggerResponse(rows=preview_pb2.PreviewRows(rows=rows)),
         gateway_pb2.PreviewDaggerResponse(done=done),
     ]
-    _answered(page, "PreviewDagger", steps)
-    page.goto(_url(page, STUDIO))
-    _editor(page)
+    replace_answers(page, "PreviewDagger", steps)
+    page.goto(url_of(page, STUDIO))
+    await_editor(page)
     page.get_by_role("button", name="Preview").first.click()
     grid = page.get_by_role("region", name="Rows of the preview")
     grid.wait_for()
     scroll = "(grid, number) => { grid.scrollTop = number * 300; }"
-    return list(_scripts(page, runs, lambda number: grid.evaluate(scroll, number + 1)))
+    return list(measure_frames(page, runs, lambda number: grid.evaluate(scroll, number + 1)))
 
 
 def _map(page: Page, runs: int) -> Iterator[tuple[str, list[float]]]:
@@ -226,9 +164,9 @@ def _map(page: Page, runs: int) -> Iterator[tuple[str, list[float]]]:
     end = int(time.time()) // 60 * 60
     rows = [_cell(end - 60 * at, cell, at + cell) for at in range(MAPPED_WINDOWS) for cell in ids]
     steps = [output_pb2.ReadRowsResponse(rows=rows[at : at + 5_000]) for at in range(0, len(rows), 5_000)]
-    _answered(page, "ReadRows", steps)
+    replace_answers(page, "ReadRows", steps)
     page.route(re.compile("DaggerService/WatchRows"), lambda _: None)  # nothing is new
-    page.goto(_url(page, f"/daggers/{NAME}/map"))
+    page.goto(url_of(page, f"/daggers/{NAME}/map"))
     page.get_by_role("heading", name=f"{CELLS:,} cells").wait_for()
     box = page.get_by_role("application").bounding_box()
     assert box is not None
@@ -238,39 +176,26 @@ def _map(page: Page, runs: int) -> Iterator[tuple[str, list[float]]]:
     aside = (60, -60, -60, 60)
     yield (
         "moved",
-        list(_scripts(page, runs, lambda number: page.mouse.move(middle[0] + aside[number % 4], middle[1]))),
+        list(
+            measure_frames(
+                page, runs, lambda number: page.mouse.move(middle[0] + aside[number % 4], middle[1])
+            )
+        ),
     )
     page.mouse.up()
-    yield "zoomed", list(_scripts(page, runs, lambda number: page.mouse.wheel(0, (-120, 120)[number % 2])))
+    yield (
+        "zoomed",
+        list(measure_frames(page, runs, lambda number: page.mouse.wheel(0, (-120, 120)[number % 2]))),
+    )
     page.get_by_role("slider", name="Window").focus()
     keys = ("Home", "ArrowRight", "ArrowRight", "End")
-    slide = _scripts(page, runs, lambda number: page.keyboard.press(keys[number % 4]), TRACED)
+    slide = measure_frames(page, runs, lambda number: page.keyboard.press(keys[number % 4]), TRACED)
     yield "another window", list(slide)
-
-
-def _scripts(page: Page, runs: int, act: Callable[[int], object], frames: int = 0) -> Iterator[float]:
-    """What scripts took, in ms, for each act and the two frames behind it; or for each of so many frames."""
-    page.evaluate(_TWO_FRAMES)
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    for number in range(runs):
-        before = _script(session)
-        act(number)
-        for _ in range(frames or 1):
-            page.evaluate(_ONE_FRAME if frames else _TWO_FRAMES)
-            now = _script(session)
-            yield (now - before) * 1000
-            before = now
-
-
-def _script(session: CDPSession) -> float:
-    told = session.send("Performance.getMetrics")["metrics"]
-    return next(float(one["value"]) for one in told if one["name"] == "ScriptDuration")
 
 
 def _events(page: Page, on: Stack, runs: int) -> Iterator[float]:
     """Seconds from a call that creates a dagger to its card."""
-    page.goto(_url(page, "/"))
+    page.goto(url_of(page, "/"))
     page.get_by_role("link", name=NAME).wait_for()
     with _creating(on) as create, ThreadPoolExecutor() as beside:
         for number in range(runs):
@@ -355,29 +280,6 @@ def _cell(second: int, cell: int, orders: int) -> output_pb2.Row:
     signed = cell - (1 << 64) if cell >> 63 else cell
     field = output_pb2.RowField(name="orders", integer=orders % 1_000)
     return output_pb2.Row(time=Timestamp(seconds=second), tags={"s2id": str(signed)}, fields=[field])
-
-
-def _answered(page: Page, method: str, steps: Sequence[Message]) -> None:
-    page.route(re.compile(f"DaggerService/{method}"), lambda route: answer(route, steps))
-
-
-def _url(page: Page, path: str) -> str:
-    return str(httpx.URL(page.url).join(path))
-
-
-def _editor(page: Page) -> None:
-    page.locator(".cm-content").wait_for()
-
-
-def _write(page: Page, text: str) -> None:
-    """Write another query, by keys, until it was checked."""
-    _editor(page)
-    page.get_by_role("textbox", name="Query").click()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.insert_text(text)
-    page.get_by_text("Checking …").wait_for()
-    page.get_by_text("Checking …").wait_for(state="detached")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ RUNS = {
     "reader": "reader.py",
     "log": "log.py",
     "commands": "commands.py",
+    "screens": "screens.py",
     "state": "state.py --state disk",
     "functions": "functions.py S2Id GeoHash Distance DistinctCount",
     "replay": "replay.py",
@@ -183,6 +184,25 @@ TARGETS = (
         "sinktrouble",
         r"^poison: 3 of 5,000 rows refused, (-?[\d.]+) s more",
         lambda more: (f"{more:.2f} s", more <= 1),
+    ),
+    Target(
+        "a query is judged within 100 ms of a key at p95, 1,000 daggers are searched within 50 ms",
+        "screens",
+        r"^a text is judged, .*: ([\d.]+) ms[\s\S]*?^search of 1,000 daggers, .*: ([\d.]+) ms",
+        lambda text, search: (f"{text:.0f} ms, {search:.0f} ms", text <= 100 and search <= 50),
+    ),
+    Target(
+        "a list of 1,000 daggers within 1 s, and at most 16 ms of work for a frame that scrolls, at p95",
+        "screens",
+        r"^list of 1,000 daggers, first load, .*: ([\d.]+) s"
+        r"[\s\S]*?^list of 1,000 daggers, script.*: ([\d.]+) ms",
+        lambda load, frame: (f"{load:.2f} s, {frame:.1f} ms", load <= 1 and frame <= 16),
+    ),
+    Target(
+        "a dagger's first screen within 1.5 s at p95",
+        "screens",
+        r"^first screen of a dagger, first load, .*: ([\d.]+) s",
+        lambda load: (f"{load:.2f} s", load <= 1.5),
     ),
     Target(
         "10,000,000 keys in one window of a default driver",

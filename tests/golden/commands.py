@@ -88,6 +88,7 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "log export": ["log.jsonl"],
     "log restore": ["log.jsonl"],
     **{name: ["orders"] for name in ("get", "start", "stop", "restart", "rows", "watch", "logs")},
+    "metrics": ["orders"],
 }  # fmt: skip
 """The words behind each command."""
 DAGGER: Final = """\

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import grpc
 import pytest
 import structlog
-from daggers.v1 import dagger_pb2, dagger_service_pb2
+from daggers.v1 import dagger_pb2, dagger_service_pb2, output_pb2
 from playwright.sync_api import Browser, Route, expect
 from tests.gateways import served
-from tests.portal.answers import answer_once
+from tests.portal.answers import answer, answer_once
 from tests.portal.conftest import Visit, fill, portal, visiting
 from tests.proxy import Proxy
 
@@ -149,6 +149,21 @@ def test_a_kafka_that_is_away_is_said_once_with_since_when(visit: Opened, gatewa
         gateway.deaf = ""
 
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_host_that_is_away_is_said_once_with_since_when(visit: Opened) -> None:
+    one = visit()
+    rows = re.compile("DaggerService/(ReadRows|WatchRows)")
+    away = "the host a, which has its driver, does not answer"
+    one.page.route(rows, lambda route: answer(route, [], unavailable=away))
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("The host a, which has its driver, does not answer, since")
+    expect(alert).to_have_count(1)
+    page.unroute(rows)
+    page.route(rows, lambda route: answer(route, [output_pb2.ReadRowsResponse()]))
+
+    expect(alert).to_have_count(0)
 
 
 def test_a_session_that_has_ended_is_said_once(visit: Opened) -> None:

@@ -59,6 +59,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "watch": LazyCommand(
             "Show new rows of a dagger as they come, with a sparkline for each series.", "cli.commands.rows"
         ),
+        "metrics": LazyCommand(
+            "Show what a dagger did in each minute of the last day, and its cost.", "cli.commands.metrics"
+        ),
         "logs": LazyCommand("Show the log of a dagger's newest driver.", "cli.commands.logs"),
         "events": LazyCommand(
             "Show the events of the control topic in order.",

@@ -41,16 +41,18 @@ class Series:
         return sorted(series, key=lambda line: (line.last, line.values[-1]), reverse=True)
 
 
-def sparkline(values: Iterable[float], width: int = WIDTH) -> str:
+def sparkline(values: Iterable[float | None], width: int = WIDTH) -> str:
     """Draw the last `width` values as blocks, from zero (or the least where that is
-    negative) to the largest.
+    negative) to the largest; None is a gap.
     """
     last_values = list(values)[-width:]
-    if not last_values:
-        return ""
-    low, high = min(0.0, *last_values), max(0.0, *last_values)
+    numbers = [0.0, *(value for value in last_values if value is not None)]
+    low, high = min(numbers), max(numbers)
     span = (high - low) or 1.0
-    return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in last_values)
+    steps = len(BLOCKS) - 1
+    return "".join(
+        " " if value is None else BLOCKS[round((value - low) / span * steps)] for value in last_values
+    )
 
 
 def table(title: str, series: Sequence[Series], height: int) -> Table:

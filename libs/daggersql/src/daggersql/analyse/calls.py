@@ -10,7 +10,7 @@ from daggersql.functions import names, registry
 from daggersql.functions.own import NOT_YET
 from daggersql.functions.signature import Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
-from daggersql.ir.families import WORDS, Family, fits
+from daggersql.ir.families import NUMERIC, WORDS, Family, fits
 from daggersql.ir.ops import Op
 from daggersql.ir.types import NULL, STRING, Type
 from daggersql.operators.coercion import choose, describe
@@ -98,6 +98,8 @@ def _say_mismatch(
     for span, argument in enumerate(arguments):
         wanted = list(dict.fromkeys(_parameter(signature, span) for signature in signatures))
         if not any(fits(argument.type, family) for family in wanted):
+            if Family.NUMBER in wanted:  # whole and decimal numbers are numbers
+                wanted = [family for family in wanted if family not in NUMERIC - {Family.NUMBER}]
             words = " or ".join(dict.fromkeys(WORDS[family] for family in wanted))
             report.error(
                 "TYPE_MISMATCH",
