@@ -1,4 +1,4 @@
-"""Fifteen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Sixteen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -21,7 +21,7 @@ from fleet.fold import cordons
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
-from scheduler.leader import replay_policy, replays, starts
+from scheduler.leader import replay_policy, replays, scheduler, starts
 from scheduler.leader.launcher import Launcher, Write
 
 
@@ -163,6 +163,11 @@ def without_start_limit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(starts, "count_free", lambda *_: None)
 
 
+def without_waiting_stops(patch: pytest.MonkeyPatch) -> None:
+    """Let drivers be stopped whose successors cannot start yet."""
+    patch.setattr(scheduler, "wants_replacement", lambda _: False)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -188,4 +193,5 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "one move after another": Rule(without_turns, faulty_s=400),
     "end of a drain": Rule(without_ends_of_drains, faulty_s=400),
     "starts by cores": Rule(without_start_limit),
+    "stops by cores": Rule(without_waiting_stops),
 }
