@@ -1,4 +1,4 @@
-"""Sixteen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Seventeen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -17,7 +17,7 @@ from tests.simulation.life import FAULTY_S
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger
 from fleet.decide import drain, placement, shadowing
-from fleet.fold import cordons
+from fleet.fold import cordons, quotas
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
@@ -163,6 +163,11 @@ def without_start_limit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(starts, "count_free", lambda *_: None)
 
 
+def without_room(patch: pytest.MonkeyPatch) -> None:
+    """Place daggers on hosts whatever memory they have."""
+    patch.setattr(quotas, "full", lambda *_: None)
+
+
 def without_waiting_stops(patch: pytest.MonkeyPatch) -> None:
     """Let drivers be stopped whose successors cannot start yet."""
     patch.setattr(scheduler, "wants_replacement", lambda _: False)
@@ -193,5 +198,6 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "one move after another": Rule(without_turns, faulty_s=400),
     "end of a drain": Rule(without_ends_of_drains, faulty_s=400),
     "starts by cores": Rule(without_start_limit),
+    "room": Rule(without_room),
     "stops by cores": Rule(without_waiting_stops),
 }

@@ -1,4 +1,4 @@
-"""The simulation can fail: each of sixteen rules is missed within 2,000 seeds when it is taken away."""
+"""The simulation can fail: each of seventeen rules is missed within 2,000 seeds when it is taken away."""
 
 import pytest
 from tests.simulation.rules import REMOVED

@@ -56,6 +56,8 @@ class ControlWitness:
         """Of each host that is cordoned: since when, and whether it is drained."""
         self._ends: dict[str, datetime] = {}
         """When the last drain of each host was ended, by whatever was asked for then."""
+        self._full: dict[str, datetime] = {}
+        """Of each host that has no memory left: since when."""
         self._replaced: dict[str, tuple[int, datetime]] = {}
         """Of each dagger that was stopped to be started anew: the launch, and when."""
         self._movers: dict[str, tuple[str, int]] = {}
@@ -92,6 +94,13 @@ class ControlWitness:
         if before is not None:
             self._move(record, message, before)
 
+    def note_room(self, host: str, time: datetime, *, is_full: bool) -> None:
+        """Take in that a host has no memory left, or has some again."""
+        if is_full:
+            self._full[host] = time
+        else:
+            self._full.pop(host, None)
+
     def _of_host(self, record: Record, message: Any) -> None:
         """Take in what is said of a host. Raises: Violation."""
         if isinstance(message, events_pb2.HostRegistered):
@@ -113,13 +122,16 @@ class ControlWitness:
             self._movers.pop(message.host, None)
 
     def _check_place(self, record: Record, message: events_pb2.LaunchIntended, before: Dagger) -> None:
-        """Check that a host takes no new launch while it is cordoned, and no more starts than it has cores.
+        """Check that a host takes no new launch while it is cordoned or full, and no more starts than it has
+        cores.
 
         Raises: Violation.
         """
         since, _ = self._cordons.get(message.host, (record.time, False))
         if record.time - since > _LATE and before.ran_on != message.host:
             raise Violation(f"{record.subject} is placed at {record.sequence} on the cordoned {message.host}")
+        if record.time - self._full.get(message.host, record.time) > _LATE:
+            raise Violation(f"{record.subject} is placed at {record.sequence} on the full {message.host}")
         registered = self.fleet.standing(message.host).registered
         starts = [
             other.name
