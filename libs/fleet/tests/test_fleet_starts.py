@@ -66,6 +66,9 @@ def test_who_runs_is_replaced_where_another_version_is_asked_for_and_no_stop_was
     old = dagger("d", phase=RUNNING, version=2, observed_version=1, generation=1, driver=handle)
 
     assert starts.wants_replacement(old)
+    assert starts.may_wait(old, START)
+    assert not starts.may_wait(old, START + PATIENCE)
+    assert not starts.may_wait(dagger("e"), START)
     assert not starts.wants_replacement(old.but(observed_version=2))
     assert not starts.wants_replacement(old.but(phase=STOPPING))
     assert not starts.wants_replacement(old.but(desired=gateway_pb2.DESIRED_STOPPED))

@@ -68,6 +68,11 @@ def wants_replacement(dagger: Dagger) -> bool:
     )
 
 
+def may_wait(dagger: Dagger, now: datetime) -> bool:
+    """Tell whether a start has its turn behind those of daggers that do not run: it was asked for lately."""
+    return wants_replacement(dagger) and now - dagger.update_time < PATIENCE
+
+
 def place_in_queue(dagger: Dagger, now: datetime) -> Order:
     """Return where a dagger stands among those that wait for a start.
 

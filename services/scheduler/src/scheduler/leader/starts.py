@@ -17,6 +17,7 @@ from fleet.decide.starts import (
     Order,
     count_free,
     count_starts,
+    may_wait,
     place_in_queue,
     takes_core,
     wants_launch,
@@ -91,8 +92,6 @@ class Starts:
         same turn.
         """
         dagger = self._fleet.daggers.get(name)
-        if dagger is not None and wants_launch(dagger):
-            return 1, place_in_queue(dagger, now)
-        if dagger is not None and wants_replacement(dagger):
-            return 2, place_in_queue(dagger, now)
+        if dagger is not None and (wants_launch(dagger) or wants_replacement(dagger)):
+            return 1 + may_wait(dagger, now), place_in_queue(dagger, now)
         return 0, (dagger is None or not is_critical(dagger.spec), name)
