@@ -29,7 +29,7 @@ from tests.proxy import Proxy
 
 from daggerspec.rundir import SPARE, DriverIdentity
 from devstack import drivers, state
-from devstack.processes import ignoring_signals
+from devstack.processes import MARK, ignoring_signals
 from devstack.up import process_names
 
 POLL_S = 3.0
@@ -244,6 +244,7 @@ def world(folder: Path, clock: Clock, seed: int, count: int = 1) -> Iterator[Wor
                 made = None
                 if count > 1:
                     env = process(stack, "scheduler").environ() | of_hosts(folder)
+                    del env[MARK]  # the stack takes what has it for a process of its own
                     kill(stack, "scheduler")
                     reached = [*ports.values(), *(proxy.port for proxy in proxies.values())]
                     made = running.enter_context(hosts(count, folder / "runs", env, reached))
