@@ -35,7 +35,7 @@ from eventlog import topics
 SHOWN = 20
 # The longest delay between two relaunches is 5 minutes; a cold start of all on a small machine takes two.
 SETTLE_S = 600.0
-START_S = 300.0
+START_S = 900.0
 LAST_ROWS_S = 240.0
 POLL_S = 3.0
 ALL_ROWS = "1000000"

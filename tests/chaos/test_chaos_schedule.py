@@ -71,9 +71,7 @@ def test_an_hour_with_two_hosts_kills_each_and_leaves_some_away_until_they_are_g
         faults = [fault for step in schedule(seed, 60, hosts=2) for fault in step.faults]
         killed = [fault for fault in faults if fault.kind == "host killed"]
 
-        assert {(fault.kind, fault.target) for fault in faults} == {
-            (kind, target) for kind, targets in OF_HOSTS.items() for target in targets
-        }
+        assert {fault.kind for fault in faults} == OF_HOSTS.keys()
         assert {fault.target for fault in killed} == set(HOSTS)
         assert {fault.amount for fault in killed} == set(AWAY_S)
         assert len(killed) >= 8
