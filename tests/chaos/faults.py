@@ -61,7 +61,7 @@ def driver_stopped(world: World, fault: Fault) -> Iterator[str]:
 
 @contextmanager
 def host_killed(world: World, fault: Fault) -> Iterator[str]:
-    """All that runs on a host ends at once; it comes back in another boot, some time after the round.
+    """End all that runs on a host at once; it comes back in another boot, some time after the round.
 
     Raises: MissedError where it is away.
     """
@@ -76,14 +76,14 @@ def host_killed(world: World, fault: Fault) -> Iterator[str]:
 
 @contextmanager
 def agent_killed(world: World, fault: Fault) -> Iterator[str]:
-    """kill -9 of a host's scheduler, which stays away until the round has ended; drivers go on."""
+    """Kill a host's scheduler, which stays away until the round has ended; drivers go on."""
     with _host(world, fault).without_scheduler():
         yield f"of {fault.target}"
 
 
 @contextmanager
 def agent_stopped(world: World, fault: Fault) -> Iterator[str]:
-    """SIGSTOP of a host's scheduler, and SIGCONT."""
+    """Stop a host's scheduler by SIGSTOP, and let it go on."""
     with _stopped(_host(world, fault).schedulers()):
         yield f"of {fault.target}"
 
@@ -242,7 +242,7 @@ def _newest_topic(world: World, fault: Fault) -> Target:
 
 
 def _host(world: World, fault: Fault) -> Host:
-    """The host that a fault hits. Raises: MissedError where it is away."""
+    """Find the host that a fault hits. Raises: MissedError where it is away."""
     assert world.hosts is not None, "the schedule has hosts, and the world has none"
     host = world.hosts[fault.target]
     if not host.lives:

@@ -150,8 +150,8 @@ class Host:
             return found
         inside = {own: pid for pid, own in self._members(self._machine).items()}
         with suppress(FileNotFoundError, KeyError, psutil.NoSuchProcess):
-            said = json.loads((Path(driver.run_dir) / rundir.DRIVER).read_text())
-            found["python"] = psutil.Process(inside[said["pid"]])
+            record = json.loads((Path(driver.run_dir) / rundir.DRIVER).read_text())
+            found["python"] = psutil.Process(inside[record["pid"]])
         for member in drivers.members(driver):
             with suppress(psutil.Error):
                 process = psutil.Process(member.pid)
@@ -233,15 +233,15 @@ class Hosts:
 @contextmanager
 def hosts(count: int, folder: Path, env: Mapping[str, str], ports: Sequence[int]) -> Iterator[Hosts]:
     """Run so many hosts, with their disks in `folder`; nothing of them is left when the context ends."""
-    made = [Host(name, number, folder / name, {}, ports) for number, name in enumerate(HOSTS[:count], 1)]
-    for host in made:
+    machines = [Host(name, number, folder / name, {}, ports) for number, name in enumerate(HOSTS[:count], 1)]
+    for host in machines:
         host.env = {
             **env,
             "DAGGERS_SCHEDULER_STATE_DIR": str(host.folder),
             "DAGGERS_SCHEDULER_HOST_BIND": f"{host.address}:0",
             "DAGGERS_SCHEDULER_METRICS_BIND": f"{LOOPBACK}:0",
         }
-    running = Hosts(made)
+    running = Hosts(machines)
     try:
         running.bring_back()
         yield running
@@ -252,22 +252,22 @@ def hosts(count: int, folder: Path, env: Mapping[str, str], ports: Sequence[int]
 
 def listen_within(pid: int, port: int) -> socket.socket:
     """Listen on loopback at a port of the network that a process is in. Raises: OSError."""
-    made: list[socket.socket] = []
+    listeners: list[socket.socket] = []
 
     def listen() -> None:  # the network is that of a thread, and of this one alone
         space = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
         try:
             if ctypes.CDLL(None, use_errno=True).setns(space, CLONE_NEWNET) == 0:
-                made.append(socket.create_server((LOOPBACK, port)))
+                listeners.append(socket.create_server((LOOPBACK, port)))
         finally:
             os.close(space)
 
     thread = threading.Thread(target=listen)
     thread.start()
     thread.join()
-    if not made:
+    if not listeners:
         raise OSError(f"nothing listens at {port} within the network of {pid}")
-    return made[0]
+    return listeners[0]
 
 
 def _list_members(space: str) -> Iterator[tuple[int, int]]:

@@ -81,7 +81,7 @@ class World:
         return launches
 
     def halves(self, driver: DriverIdentity) -> dict[str, psutil.Process]:
-        """The JVM and the Python half of a driver, if they run."""
+        """Find the JVM and the Python half of a driver, if they run."""
         return halves_of(driver) if self.hosts is None else self.hosts.halves(driver)
 
     def doubled(self) -> list[str]:
@@ -241,14 +241,14 @@ def world(folder: Path, clock: Clock, seed: int, count: int = 1) -> Iterator[Wor
                     for name, port in ports.items()
                 }
                 feeder = Feeder(stack.kafka, streams[ASKED], streams[ANSWERED], seed)
-                made = None
+                machines = None
                 if count > 1:
                     env = process(stack, "scheduler").environ() | of_hosts(folder)
                     del env[MARK]  # the stack takes what has it for a process of its own
                     kill(stack, "scheduler")
                     reached = [*ports.values(), *(proxy.port for proxy in proxies.values())]
-                    made = running.enter_context(hosts(count, folder / "runs", env, reached))
-                yield World(stack, Cli(folder), proxies, disks, clock, streams, feeder, made)
+                    machines = running.enter_context(hosts(count, folder / "runs", env, reached))
+                yield World(stack, Cli(folder), proxies, disks, clock, streams, feeder, machines)
         finally:
             with ignoring_signals():
                 down(bare)
@@ -266,7 +266,7 @@ def environment(clock: Clock) -> dict[str, str]:
 
 
 def of_hosts(folder: Path) -> dict[str, str]:
-    """What the scheduler of each of several hosts is started with beside the stack's."""
+    """Return what the scheduler of each of several hosts is started with beside the stack's."""
     # One host takes most of the daggers, not all.
     return {
         "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": str(folder / "checkpoints"),

@@ -168,7 +168,7 @@ class ControlWitness:
         self._replaced[before.name] = before.generation, record.time
 
     def _takes_core(self, dagger: Dagger, now: datetime) -> bool:
-        """Whether a dagger starts, or was stopped for that."""
+        """Tell whether a dagger starts, or was stopped for that."""
         generation, since = self._replaced.get(dagger.name, (0, now))
         is_replaced = dagger.phase == gateway_pb2.STOPPING and generation == dagger.generation
         is_started = dagger.phase == gateway_pb2.STARTING
