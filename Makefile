@@ -146,8 +146,8 @@ simulate: $(STAMPS)/venv ## Live through SEEDS=N seeds from FIRST=K in the deter
 MINUTES ?= 2
 SEED ?= 1
 .PHONY: chaos
-chaos: setup ## Real faults on a real stack for MINUTES=m from SEED=s, fed all the time, recounted exactly
-	@$(BIN)/python -m tests.chaos.run $(MINUTES) $(SEED)
+chaos: setup ## Real faults on a real stack for MINUTES=m from SEED=s, with HOSTS=2 on two hosts, recounted exactly
+	@$(BIN)/python -m tests.chaos.run $(MINUTES) $(SEED) $(HOSTS)
 
 EDITS ?= 60
 .PHONY: plan-truth

@@ -18,12 +18,13 @@ class Proxy:
 
     kafka: the server is a Kafka broker. It tells its clients where it listens, and what it tells is changed
     to the proxy's port, or they would go past the proxy from their second connection on.
+    listener: where it listens instead, which may be in another network.
     touched: set once a client has come. url: where a server that speaks HTTP is reached through the proxy.
     """
 
-    def __init__(self, target: int, *, kafka: bool = False) -> None:
+    def __init__(self, target: int, *, kafka: bool = False, listener: socket.socket | None = None) -> None:
         self._target = target
-        self._listener = socket.create_server((LOOPBACK, 0))
+        self._listener = listener or socket.create_server((LOOPBACK, 0))
         self.port: int = self._listener.getsockname()[1]
         self.url = f"http://{LOOPBACK}:{self.port}"
         self.touched = threading.Event()

@@ -2,16 +2,17 @@
 
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 import psutil
 from confluent_kafka import KafkaException
 from tests.chaos.feeder import AHEAD_S, ASKED_PARTITIONS, Target
+from tests.chaos.hosts import Host
 from tests.chaos.schedule import Fault
 from tests.chaos.world import World
 from tests.integration.cli import DAGGERS
-from tests.integration.faults import halves_of
 
 from devstack import drivers, state
 
@@ -56,6 +57,35 @@ def driver_stopped(world: World, fault: Fault) -> Iterator[str]:
     hit, halves = _halves(world, fault.target)
     with _stopped(halves):
         yield hit
+
+
+@contextmanager
+def host_killed(world: World, fault: Fault) -> Iterator[str]:
+    """End all that runs on a host at once; it comes back in another boot, some time after the round.
+
+    Raises: MissedError where it is away.
+    """
+    host = _host(world, fault)
+    host.kill()
+    host.due = time.monotonic() + fault.amount
+    try:
+        yield f"{fault.target}, and away for {fault.amount:g} s more"
+    finally:
+        host.due = time.monotonic() + fault.amount
+
+
+@contextmanager
+def agent_killed(world: World, fault: Fault) -> Iterator[str]:
+    """Kill a host's scheduler, which stays away until the round has ended; drivers go on."""
+    with _host(world, fault).without_scheduler():
+        yield f"of {fault.target}"
+
+
+@contextmanager
+def agent_stopped(world: World, fault: Fault) -> Iterator[str]:
+    """Stop a host's scheduler by SIGSTOP, and let it go on."""
+    with _stopped(_host(world, fault).schedulers()):
+        yield f"of {fault.target}"
 
 
 @contextmanager
@@ -187,6 +217,9 @@ HITS: dict[str, Hit] = {
     "process stopped": process_stopped,
     "driver killed": driver_killed,
     "driver stopped": driver_stopped,
+    "host killed": host_killed,
+    "agent killed": agent_killed,
+    "agent stopped": agent_stopped,
     "disk full": disk_full,
     "disk out of inodes": disk_out_of_inodes,
     "disk read-only": disk_read_only,
@@ -208,8 +241,19 @@ def _newest_topic(world: World, fault: Fault) -> Target:
     return next(target for target in reversed(world.feeder.targets) if target[1] == partition)
 
 
+def _host(world: World, fault: Fault) -> Host:
+    """Find the host that a fault hits. Raises: MissedError where it is away."""
+    assert world.hosts is not None, "the schedule has hosts, and the world has none"
+    host = world.hosts[fault.target]
+    if not host.lives:
+        raise MissedError(f"{fault.target} is away")
+    return host
+
+
 def _process(world: World, name: str) -> list[psutil.Process]:
-    """What runs of a process of the stack. Raises: MissedError."""
+    """What runs of a process of the stack; of hosts, their schedulers. Raises: MissedError."""
+    if world.hosts is not None and name == "scheduler":
+        return [scheduler for host in world.hosts for scheduler in host.schedulers()]
     now = state.load(world.stack.state_dir)
     started = now.running(name) if now is not None else None
     if started is None:
@@ -228,7 +272,7 @@ def _halves(world: World, target: str) -> tuple[str, list[psutil.Process]]:
     begin = names.index(wanted)
     for name in names[begin:] + names[:begin]:
         for driver in launches[name]:
-            halves = halves_of(driver)
+            halves = world.halves(driver)
             if len(halves) == 2:
                 hit = list(halves.values()) if which == "both" else [halves[which]]
                 return f"{name} ({which})", hit

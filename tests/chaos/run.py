@@ -1,8 +1,9 @@
-"""`python -m tests.chaos.run MINUTES SEED`: the embedded stack under faults, fed all the time, recounted.
+"""`python -m tests.chaos.run MINUTES SEED [HOSTS]`: the embedded stack under faults, fed and recounted.
 
-Each fault is told as it comes. Last line `chaos seed s: N faults, R rows recounted, 0 mismatches, 0 orphans`,
-before it the faults by kind and those that this machine does not allow. Exit code 1 when a row differs from
-the recount, a dagger has another number of drivers than one, or anything is left after `daggers local down`.
+With two hosts each has a scheduler in namespaces of its own, and whole hosts die, too. Each fault is told as
+it comes. Last line `chaos seed s: N faults, R rows recounted, 0 mismatches, 0 orphans`, before it the faults
+by kind and those that this machine does not allow. Exit code 1 when a row differs from the recount, a dagger
+has another number of drivers than one, or anything is left after `daggers local down`.
 """
 
 import json
@@ -24,6 +25,7 @@ from tests.chaos.daggers import SUBJECTS, Rows, mismatches, once, set_aside
 from tests.chaos.faults import HITS, MissedError
 from tests.chaos.feeder import Fed
 from tests.chaos.gaps import excused, excused_aside
+from tests.chaos.hosts import explain_missing
 from tests.chaos.schedule import Round, schedule
 from tests.chaos.world import StackError, World, world
 from tests.integration.faults import belonging, header, listens, records
@@ -33,7 +35,7 @@ from eventlog import topics
 SHOWN = 20
 # The longest delay between two relaunches is 5 minutes; a cold start of all on a small machine takes two.
 SETTLE_S = 600.0
-START_S = 300.0
+START_S = 900.0
 LAST_ROWS_S = 240.0
 POLL_S = 3.0
 ALL_ROWS = "1000000"
@@ -45,8 +47,8 @@ NOT_OURS = {
 class Run:
     """One run: its faults by kind, and what was found wrong."""
 
-    def __init__(self, seed: int, minutes: float) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, minutes: float, hosts: int = 1) -> None:
+        self.seed, self.hosts = seed, hosts
         self.faults: Counter[str] = Counter()
         self.impossible: dict[str, str] = dict(NOT_OURS)
         self.rows = self.left_out = 0
@@ -61,7 +63,7 @@ class Run:
             clock = Clock(Path(aside) / "clock")
             if clock.impossible:
                 self.impossible["clock jumped"] = clock.impossible
-            with world(folder, clock, self.seed) as stack:
+            with world(folder, clock, self.seed, self.hosts) as stack:
                 how = "a full tmpfs" if stack.disks.tmpfs else "RLIMIT_FSIZE: no tmpfs may be mounted here"
                 if not stack.disks.tmpfs:
                     for kind in ("disk out of inodes", "disk read-only"):
@@ -73,6 +75,7 @@ class Run:
                 self.say(f"{len(SUBJECTS)} daggers run; faults for {self._minutes:g} minutes")
                 self.suffer(stack)
                 self.say("no more faults; everything has to settle")
+                stack.bring_back(at_once=True)
                 self.wrong(stack.unsettled(SETTLE_S))
                 self.recount(stack, stack.feeder.close())
                 ports = stack.listening()
@@ -82,7 +85,7 @@ class Run:
     def suffer(self, stack: World) -> None:
         """The faults of the schedule, each at its time, or as soon after it as the stack is back."""
         begin = time.monotonic()
-        for fault in schedule(self.seed, self._minutes):
+        for fault in schedule(self.seed, self._minutes, self.hosts):
             _wait(begin + fault.at_s - time.monotonic())
             self.round(stack, fault)
             self.wrong(stack.doubled())
@@ -205,11 +208,14 @@ def left(stack: World, ports: set[int]) -> list[str]:
     return leftovers + [f"port {port}" for port in sorted(ports) if listens(port)]
 
 
-def main(minutes: float, seed: int) -> int:
+def main(minutes: float, seed: int, hosts: int = 1) -> int:
     """Run, and print what came of it; answers the exit code."""
+    if hosts > 1 and (why := explain_missing()):
+        sys.stderr.write(f"no hosts: {why}\n")
+        return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="daggers-chaos-")).resolve()
-    run = Run(seed, minutes)
+    run = Run(seed, minutes, hosts)
     try:
         run.live(folder)
     except KeyboardInterrupt:
@@ -232,4 +238,4 @@ def _wait(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(float(sys.argv[1]), *map(int, sys.argv[2:])))

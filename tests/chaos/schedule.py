@@ -1,7 +1,7 @@
 """Which faults come when: a pure function of the seed and the minutes, the same on every machine."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -12,6 +12,7 @@ HALVES = ("jvm", "python", "both")
 SERVERS = ("kafka", "influxdb")
 # Not InfluxDB's, see NOT_OURS in run.py.
 DISKS = ("kafka", "checkpoints", "runs")
+HOSTS = ("east", "west")
 _DRIVERS = tuple(f"{dagger}/{half}" for dagger in (*DAGGERS, SPARE) for half in HALVES)
 # What can be hit by each kind of fault.
 KINDS = {
@@ -32,6 +33,12 @@ KINDS = {
     "records deleted": ("deleted/0", "deleted/1"),
     "topic added": ("stream",),
 }
+# The same of a run with hosts of their own. A mount is of a host alone: theirs stay as they are.
+OF_HOSTS = {kind: targets for kind, targets in KINDS.items() if kind != "disk read-only"} | {
+    "host killed": HOSTS,
+    "agent killed": HOSTS,
+    "agent stopped": HOSTS,
+}
 # Seconds: what lies between the end of a round and the next, and how long a round lasts. The longest is more
 # than the 60 s after which a driver gives up a lease that it cannot look at.
 GAP_S = (3.0, 8.0)
@@ -40,6 +47,8 @@ LONGEST_PART = 6
 TOGETHER = {1: 4, 2: 4, 3: 2}
 DELAYS_S = (0.05, 0.2, 1.0)
 JUMPS_S = (-3600.0, -30.0, 30.0, 3600.0)
+# Beyond the round: a host that is back soon says so by its boot id, another is given up after 120 s.
+AWAY_S = (0.0, 160.0)
 Card = TypeVar("Card")
 
 
@@ -49,7 +58,8 @@ class Fault:
 
     target: process, dagger/half, disk, server behind a proxy, dagger, stream, or the number of a partition of
         bookings behind producer/, partition/, transaction/ or deleted/.
-    amount: seconds of delay, or that the clock jumps by; 0 for the other kinds.
+    amount: seconds of delay, or that the clock jumps by, or that a host is away beyond the round; 0 for the
+        other kinds.
     """
 
     kind: str
@@ -84,14 +94,14 @@ class Deck(Generic[Card]):
         self._left.insert(0, card)
 
 
-def schedule(seed: int, minutes: float) -> list[Round]:
+def schedule(seed: int, minutes: float, hosts: int = 1) -> list[Round]:
     """The rounds of a run. Every kind comes before any comes again, and so does every target of a kind."""
-    return list(_rounds(random.Random(seed), minutes * 60))
+    return list(_rounds(random.Random(seed), minutes * 60, KINDS if hosts == 1 else OF_HOSTS))
 
 
-def _rounds(chance: random.Random, end_s: float) -> Iterator[Round]:
-    kinds = Deck(tuple(KINDS), chance)
-    targets = {kind: Deck(found, chance) for kind, found in KINDS.items()}
+def _rounds(chance: random.Random, end_s: float, may_hit: Mapping[str, tuple[str, ...]]) -> Iterator[Round]:
+    kinds = Deck(tuple(may_hit), chance)
+    targets = {kind: Deck(found, chance) for kind, found in may_hit.items()}
     at_s = 0.0
     while True:
         at_s += chance.uniform(*GAP_S)
@@ -112,7 +122,8 @@ def _rounds(chance: random.Random, end_s: float) -> Iterator[Round]:
 
 
 def _amount(chance: random.Random, kind: str) -> float:
-    return chance.choice({"connections slowed": DELAYS_S, "clock jumped": JUMPS_S}.get(kind, (0.0,)))
+    amounts = {"connections slowed": DELAYS_S, "clock jumped": JUMPS_S, "host killed": AWAY_S}
+    return chance.choice(amounts.get(kind, (0.0,)))
 
 
 def _weighted(chance: random.Random, weights: dict[int, int]) -> int:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from tests.chaos.faults import HITS
-from tests.chaos.schedule import KINDS, LASTS_S, schedule
+from tests.chaos.schedule import AWAY_S, HOSTS, KINDS, LASTS_S, OF_HOSTS, schedule
 
 SEEDS = range(1, 51)
 
@@ -63,4 +63,15 @@ def test_two_minutes_have_most_kinds() -> None:
 
 
 def test_every_kind_is_something_that_can_be_done() -> None:
-    assert HITS.keys() == KINDS.keys()
+    assert HITS.keys() == KINDS.keys() | OF_HOSTS.keys()
+
+
+def test_an_hour_with_two_hosts_kills_each_and_leaves_some_away_until_they_are_given_up() -> None:
+    for seed in SEEDS:
+        faults = [fault for step in schedule(seed, 60, hosts=2) for fault in step.faults]
+        killed = [fault for fault in faults if fault.kind == "host killed"]
+
+        assert {fault.kind for fault in faults} == OF_HOSTS.keys()
+        assert {fault.target for fault in killed} == set(HOSTS)
+        assert {fault.amount for fault in killed} == set(AWAY_S)
+        assert len(killed) >= 8

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import psutil
 import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import Stack
@@ -20,14 +21,15 @@ from tests.chaos.daggers import ANSWERED, ASKED, CLUSTER, SUBJECTS
 from tests.chaos.disks import Disks, mounted
 from tests.chaos.feeder import ASKED_PARTITIONS, Feeder
 from tests.chaos.gaps import Gap, gaps_in
+from tests.chaos.hosts import Hosts, hosts
 from tests.integration.bookings import PROTO
 from tests.integration.cli import Cli
-from tests.integration.faults import down, lasting, up
+from tests.integration.faults import down, halves_of, kill, lasting, process, up
 from tests.proxy import Proxy
 
 from daggerspec.rundir import SPARE, DriverIdentity
 from devstack import drivers, state
-from devstack.processes import ignoring_signals
+from devstack.processes import MARK, ignoring_signals
 from devstack.up import process_names
 
 POLL_S = 3.0
@@ -58,6 +60,8 @@ class World:
     streams: Mapping[str, str]
     """Registered name of each of our streams, and of its first topic."""
     feeder: Feeder
+    hosts: Hosts | None = None
+    """The hosts that have a scheduler each, in place of the stack's own; None where that one does all."""
     growing: threading.Event = field(default_factory=threading.Event)
     """Set when the stream of bookings is to get another topic."""
     gaps: dict[str, set[Gap]] = field(default_factory=dict)
@@ -66,19 +70,34 @@ class World:
     def drivers(self) -> dict[str, list[DriverIdentity]]:
         """The launches that run, by dagger, and the spares."""
         launches: dict[str, list[DriverIdentity]] = {name: [] for name in (*SUBJECTS, SPARE)}
-        for driver in drivers.find(self.stack.state_dir):
+        hosts = self.hosts
+        found = (
+            drivers.find(self.stack.state_dir)
+            if hosts is None
+            else [driver for host in hosts for driver in host.drivers()]
+        )
+        for driver in found:
             launches.setdefault(driver.dagger, []).append(driver)
         return launches
 
+    def halves(self, driver: DriverIdentity) -> dict[str, psutil.Process]:
+        """Find the JVM and the Python half of a driver, if they run."""
+        return halves_of(driver) if self.hosts is None else self.hosts.halves(driver)
+
     def doubled(self) -> list[str]:
-        """Daggers of which two launches run; no fault allows that, at any moment."""
-        launches = {
-            name: [str(generation.generation) for generation in generations]
-            for name, generations in self.drivers().items()
-        }
+        """Daggers of which two launches run on one host; no fault allows that, at any moment.
+
+        On another one a launch may live on whose scheduler stands still: its lease ends it.
+        """
+        launches: dict[tuple[str, Path], list[str]] = {}
+        for name, generations in self.drivers().items():
+            for driver in generations:
+                launches.setdefault((name, Path(driver.run_dir).parents[1]), []).append(
+                    str(driver.generation)
+                )
         return [
             f"{name} has drivers {' and '.join(generations)}"
-            for name, generations in launches.items()
+            for (name, _), generations in launches.items()
             if generations[1:] and name != SPARE  # that of a scheduler that was killed ends by itself
         ]
 
@@ -86,14 +105,22 @@ class World:
         """Processes of the stack that do not run."""
         now = state.load(self.stack.state_dir)
         assert now is not None
-        return [name for name in process_names(now) if not now.running(name)]
+        names = [name for name in process_names(now) if self.hosts is None or name != "scheduler"]
+        return [name for name in names if not now.running(name)]
 
-    def bring_back(self) -> list[str]:
-        """Start what is missing, as a user does; tells what was. Raises StackError when it does not."""
+    def bring_back(self, *, at_once: bool = False) -> list[str]:
+        """Start what is missing, as a user does, and the hosts that are due; tells what was.
+
+        at_once: also hosts that were to stay away. Raises StackError when it does not.
+        """
         missing = self.missing()
-        if missing:
-            _up(self.stack, environment(self.clock))
-        return missing
+        if self.hosts is None:
+            if missing:
+                _up(self.stack, environment(self.clock))
+            return missing
+        for name in missing:
+            _up(self.stack, environment(self.clock), name)
+        return missing + self.hosts.bring_back(at_once=at_once)
 
     def begin(self) -> None:
         """Register everything, start the daggers, and feed them from before their first batch on."""
@@ -189,8 +216,11 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, clock: Clock, seed: int) -> Iterator[World]:
-    """A stack in an empty directory, which is taken down in the end, whatever happens."""
+def world(folder: Path, clock: Clock, seed: int, count: int = 1) -> Iterator[World]:
+    """A stack in an empty directory, which is taken down in the end, whatever happens.
+
+    count: hosts with a scheduler each; 1: the stack's own.
+    """
     streams = {table: f"{table}-{uuid4().hex[:8]}" for table in (ASKED, ANSWERED)}
     bare = Stack(folder, kafka="", gateway="", influx={})
     with mounted(folder) as disks:
@@ -211,7 +241,14 @@ def world(folder: Path, clock: Clock, seed: int) -> Iterator[World]:
                     for name, port in ports.items()
                 }
                 feeder = Feeder(stack.kafka, streams[ASKED], streams[ANSWERED], seed)
-                yield World(stack, Cli(folder), proxies, disks, clock, streams, feeder)
+                machines = None
+                if count > 1:
+                    env = process(stack, "scheduler").environ() | of_hosts(folder)
+                    del env[MARK]  # the stack takes what has it for a process of its own
+                    kill(stack, "scheduler")
+                    reached = [*ports.values(), *(proxy.port for proxy in proxies.values())]
+                    machines = running.enter_context(hosts(count, folder / "runs", env, reached))
+                yield World(stack, Cli(folder), proxies, disks, clock, streams, feeder, machines)
         finally:
             with ignoring_signals():
                 down(bare)
@@ -228,11 +265,20 @@ def environment(clock: Clock) -> dict[str, str]:
     }
 
 
-def _up(stack: Stack, env: Mapping[str, str]) -> None:
-    """Start what is missing, as a user does, who tries again. Raises StackError."""
+def of_hosts(folder: Path) -> dict[str, str]:
+    """Return what the scheduler of each of several hosts is started with beside the stack's."""
+    # One host takes most of the daggers, not all.
+    return {
+        "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": str(folder / "checkpoints"),
+        "DAGGERS_SCHEDULER_MAX_DRIVERS": str(len(SUBJECTS) - 1),
+    }
+
+
+def _up(stack: Stack, env: Mapping[str, str], only: str = "") -> None:
+    """Start what is missing, or one part, as a user does, who tries again. Raises StackError."""
     for last in [False] * (ATTEMPTS - 1) + [True]:
         try:
-            up(stack, env)
+            up(stack, env, only)
         except subprocess.CalledProcessError as error:
             if last:
                 raise StackError(f"`daggers local up` fails: {error.stderr.decode()}") from error

@@ -40,10 +40,14 @@ def kill(stack: Stack, name: str) -> None:
     victim.wait(10)
 
 
-def up(stack: Stack, env: Mapping[str, str] | None = None) -> None:
-    """Start what is missing of the stack, as a user does; `env` is added to the user's environment."""
+def up(stack: Stack, env: Mapping[str, str] | None = None, only: str = "") -> None:
+    """Start what is missing of the stack, as a user does; `env` is added to the user's environment.
+
+    only: the one part that is started.
+    """
+    words = ["--only", only] if only else []
     subprocess.run(
-        [DAGGERS, "local", "up", "--detach", "--state-dir", stack.state_dir],
+        [DAGGERS, "local", "up", "--detach", "--state-dir", stack.state_dir, *words],
         env={**os.environ, **(env or {})},  # noqa: TID251 - handed on to a child
         check=True, capture_output=True, timeout=DEADLINE_S,
     )  # fmt: skip

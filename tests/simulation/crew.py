@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,8 @@ class Crew:
         if not victim.process.paused and self.world.chance(0.2, f"{victim.role} paused"):
             victim.process.paused = True
             self.world.later(self.random.uniform(1, 40), self._resume, victim)
+        if self.world.chance(0.02, "host filled"):
+            self._fill(self.random.choice(self.hosts))
         whole = len(self.hosts) > 1 and not any(host.cut or host.split for host in self.hosts)
         if whole and self.world.chance(0.03, "host vanished"):
             away = self.random.choice(self.hosts)
@@ -140,6 +143,16 @@ class Crew:
             self._leave(away)
         elif whole and self.world.chance(0.02, "host rebooted"):
             self._reboot(self.random.choice(self.hosts))
+
+    def _fill(self, host: Host) -> None:
+        """Let something else take all memory of a host for some time."""
+        if not host.is_full:
+            self._set_full(host, is_full=True)
+            self.world.later(self.random.uniform(20, 150), partial(self._set_full, is_full=False), host)
+
+    def _set_full(self, host: Host, *, is_full: bool) -> None:
+        host.is_full = is_full
+        self.world.control_witness.note_room(host.name, self.world.now(), is_full=is_full)
 
     def _leave(self, host: Host) -> None:
         host.cut_at = self.loop.time()
@@ -169,6 +182,7 @@ class Crew:
         self.world.faulty = False
         self.world.kafka.come_back()
         for host in self.hosts:
+            self._set_full(host, is_full=False)
             if host.cut and self.random.random() < 0.5:
                 host.gone = True
                 host.end()

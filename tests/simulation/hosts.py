@@ -47,6 +47,8 @@ class Host:
     """Memory for drivers: the more, the more launches it gets."""
     zone: str = ""
     """Label `zone` that its schedulers register."""
+    is_full: bool = False
+    """True while something else has all its memory."""
     cores: int = 2
     """Number of starts that it has at once."""
     boots: int = 1
@@ -67,6 +69,11 @@ class Host:
     """What launches were told of a cutover, by directory and file."""
     started: int = 0
     """How many processes were started."""
+
+    @property
+    def free_mib(self) -> int:
+        """Memory that all its drivers may need together now."""
+        return 1 if self.is_full else self.memory_mib
 
     @property
     def boot_id(self) -> str:

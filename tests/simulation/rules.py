@@ -1,4 +1,4 @@
-"""Fifteen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Seventeen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -17,11 +17,11 @@ from tests.simulation.life import FAULTY_S
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger
 from fleet.decide import drain, placement, shadowing
-from fleet.fold import cordons
+from fleet.fold import cordons, quotas
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
-from scheduler.leader import replay_policy, replays, starts
+from scheduler.leader import replay_policy, replays, scheduler, starts
 from scheduler.leader.launcher import Launcher, Write
 
 
@@ -163,29 +163,47 @@ def without_start_limit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(starts, "count_free", lambda *_: None)
 
 
+def without_room(patch: pytest.MonkeyPatch) -> None:
+    """Place daggers on hosts whatever memory they have."""
+    patch.setattr(quotas, "full", lambda *_: None)
+
+
+def without_waiting_stops(patch: pytest.MonkeyPatch) -> None:
+    """Let drivers be stopped whose successors cannot start yet."""
+    patch.setattr(scheduler, "wants_replacement", lambda _: False)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
+    """How a rule is taken away, which check misses it, and how long faults last for that to show soon.
+
+    check: part of the sentence of the check. faulty_s: in seconds.
+    """
 
     remove: Callable[[pytest.MonkeyPatch], None]
+    check: str
     faulty_s: float = FAULTY_S
 
 
+STARTED: Final = " starts generation "
+"""Check of who starts a driver or an attempt: who intended it, or the agent that the intent names, once."""
 REMOVED: Final[Mapping[str, Rule]] = {
-    "read-back": Rule(without_read_back),
+    "read-back": Rule(without_read_back, STARTED),
     # A host has to vanish, be vouched to be dead (after 130 s), and come back while others write.
-    "lease check": Rule(without_lease_check, faulty_s=400),
-    "epoch check": Rule(without_epoch_check),
-    "id dedup": Rule(without_id_dedup),
-    "inherited intent": Rule(with_inherited_intents),
-    "proof of death": Rule(without_proof_of_death),
-    "lost host": Rule(without_lost_hosts),
-    "host epoch": Rule(without_host_epoch),
-    "own intent": Rule(without_own_intents),
-    "own attempt": Rule(without_own_attempts),
-    "labels": Rule(without_labels),
-    "cordon": Rule(without_cordons, faulty_s=400),
-    "one move after another": Rule(without_turns, faulty_s=400),
-    "end of a drain": Rule(without_ends_of_drains, faulty_s=400),
-    "starts by cores": Rule(without_start_limit),
+    "lease check": Rule(without_lease_check, " writes after generation ", faulty_s=400),
+    "epoch check": Rule(without_epoch_check, " of the stale epoch "),
+    "id dedup": Rule(without_id_dedup, " counts again, "),
+    "inherited intent": Rule(with_inherited_intents, STARTED),
+    "proof of death": Rule(without_proof_of_death, " window "),
+    "lost host": Rule(without_lost_hosts, " after the last fault: "),
+    "host epoch": Rule(without_host_epoch, ", whose agent is "),
+    "own intent": Rule(without_own_intents, STARTED),
+    "own attempt": Rule(without_own_attempts, STARTED),
+    "labels": Rule(without_labels, " and needs zone "),
+    "cordon": Rule(without_cordons, " on the cordoned ", faulty_s=400),
+    "one move after another": Rule(without_turns, " is on its way", faulty_s=400),
+    "end of a drain": Rule(without_ends_of_drains, " which nobody drains", faulty_s=400),
+    "starts by cores": Rule(without_start_limit, " starts at "),
+    "stops by cores": Rule(without_waiting_stops, " is stopped at "),
+    "room": Rule(without_room, " on the full "),
 }

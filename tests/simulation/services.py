@@ -123,6 +123,7 @@ def scheduler(
         ),
         clock=world.now,
         dead=dead,
+        memory_mib=lambda: host.free_mib,
         reaches_root=lambda: not world.chance(0.05, "checkpoint root away"),
     )
     address = f"{process.name}:50061"

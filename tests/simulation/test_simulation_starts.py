@@ -1,4 +1,7 @@
-"""A reboot of all hosts: launches begin as cores are free, none in vain, in the time that starts take."""
+"""A reboot of all hosts, and an edit of all daggers: starts begin as cores are free, as fast as they can.
+
+None is in vain, and what runs is stopped when its start has its turn.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,13 @@ from google.protobuf.message import Message
 from eventlog import Record
 from eventlog.testing import START
 from fleet import Fleet
-from fleet.fold.phases import RUNNING
+from fleet.decide.starts import wants_launch, wants_replacement
+from fleet.fold.phases import RUNNING, STOPPING
 from scheduler.leader import starts
 from scheduler.leader.starts import Starts
 
+DRAIN_S = 3.0
+"""Time in which a driver finishes its batch and ends."""
 LIMIT_S = 60.0
 """A start that takes longer ends itself, as a driver does that cannot read its lease."""
 
@@ -42,6 +48,8 @@ class Reboot:
             spec = spec_pb2.DaggerSpec(cluster="c")
             self.append(events_pb2.DaggerRequested(meta=events_pb2.RequestMeta(), name=name, spec=spec))
         self.most: Counter[str] = Counter()
+        self.down: Counter[str] = Counter()
+        """Most daggers that did not run at once, by host, while they were edited."""
         self.late: list[str] = []
         """Daggers whose start took too long."""
 
@@ -56,6 +64,20 @@ class Reboot:
         generation = 0 if kind is events_pb2.LaunchIntended else self.fleet.daggers[name].generation
         self.append(kind(meta=events_pb2.FactMeta(epoch=0, name=name, generation=generation), **fields))
 
+    def edit(self) -> timedelta:
+        """Edit all at once, launch them anew, and return how long that took."""
+        since = self.now
+        for name in self.work_s:
+            spec = spec_pb2.DaggerSpec(cluster="c", sql="other")
+            self.append(events_pb2.DaggerRequested(meta=events_pb2.RequestMeta(), name=name, spec=spec))
+        self.run()
+        return self.now - since
+
+    def count_down(self, host: str) -> int:
+        """Count the daggers of a host that do not run."""
+        own = (name for name, place in self.places.items() if place == host)
+        return sum(self.fleet.daggers[name].phase != RUNNING for name in own)
+
     def run(self) -> timedelta:
         """Launch all, and return how long that took."""
         queue, due, begun = Starts(self.fleet, lambda: self.now), set(self.work_s), Counter[str]()
@@ -63,9 +85,13 @@ class Reboot:
         while True:
             for name in queue.order(due):
                 dagger, host = self.fleet.daggers[name], self.places[name]
-                if dagger.occupied or not queue.admits(dagger, host):
+                if wants_replacement(dagger) and queue.admits(dagger, host):
+                    self.fact(events_pb2.StopIssued, name, mode=events_pb2.STOP_MODE_DRAIN)
+                    heapq.heappush(ends, (self.now + timedelta(seconds=DRAIN_S), name))
+                    self.down[host] = max(self.down[host], self.count_down(host))
+                if not wants_launch(dagger) or not queue.admits(dagger, host):
                     continue
-                self.fact(events_pb2.LaunchIntended, name, version=1, host=host)
+                self.fact(events_pb2.LaunchIntended, name, version=dagger.version, host=host)
                 self.fact(events_pb2.Launched, name, driver=events_pb2.DriverHandle(host=host, pid=1))
                 begun[host] += 1
                 self.most[host] = max(self.most[host], begun[host])
@@ -77,8 +103,12 @@ class Reboot:
             if not ends:
                 return self.now - START
             self.now, name = heapq.heappop(ends)
-            begun[self.places[name]] -= 1
-            self.fact(events_pb2.Running, name)
+            if self.fleet.daggers[name].phase == STOPPING:
+                self.fact(events_pb2.Exited, name)
+                due = {name}
+            else:
+                begun[self.places[name]] -= 1
+                self.fact(events_pb2.Running, name)
 
 
 def make_work(daggers: int) -> dict[str, float]:
@@ -112,3 +142,24 @@ def test_without_a_limit_most_starts_of_a_reboot_take_too_long(monkeypatch: pyte
     reboot.run()
 
     assert len(reboot.late) > 15
+
+
+@pytest.mark.parametrize(("daggers", "hosts", "cores"), [(30, 1, 2), (100, 5, 4)])
+def test_an_edit_of_all_stops_each_when_its_start_has_its_turn(daggers: int, hosts: int, cores: int) -> None:
+    reboot = Reboot(hosts, cores, make_work(daggers))
+    reboot.run()
+    took = reboot.edit()
+
+    drains_s = DRAIN_S * math.ceil(daggers / hosts) / cores
+    assert all(dagger.current and dagger.phase == RUNNING for dagger in reboot.fleet.daggers.values())
+    assert (reboot.late, set(reboot.down.values())) == ([], {cores})
+    assert took.total_seconds() <= 1.1 * (fair_s(reboot) + drains_s)
+
+
+def test_without_a_limit_an_edit_of_all_stops_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reboot = Reboot(1, 2, make_work(30))
+    reboot.run()
+    monkeypatch.setattr(starts, "count_free", lambda *_: None)
+    reboot.edit()
+
+    assert reboot.down["h0"] == 30

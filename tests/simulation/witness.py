@@ -56,6 +56,10 @@ class ControlWitness:
         """Of each host that is cordoned: since when, and whether it is drained."""
         self._ends: dict[str, datetime] = {}
         """When the last drain of each host was ended, by whatever was asked for then."""
+        self._full: dict[str, datetime] = {}
+        """Of each host that has no memory left: since when."""
+        self._replaced: dict[str, tuple[int, datetime]] = {}
+        """Of each dagger that was stopped to be started anew: the launch, and when."""
         self._movers: dict[str, tuple[str, int]] = {}
         """The newest dagger that each host's drain moves, with the launch, while it is on its way."""
 
@@ -90,6 +94,13 @@ class ControlWitness:
         if before is not None:
             self._move(record, message, before)
 
+    def note_room(self, host: str, time: datetime, *, is_full: bool) -> None:
+        """Take in that a host has no memory left, or has some again."""
+        if is_full:
+            self._full[host] = time
+        else:
+            self._full.pop(host, None)
+
     def _of_host(self, record: Record, message: Any) -> None:
         """Take in what is said of a host. Raises: Violation."""
         if isinstance(message, events_pb2.HostRegistered):
@@ -111,13 +122,16 @@ class ControlWitness:
             self._movers.pop(message.host, None)
 
     def _check_place(self, record: Record, message: events_pb2.LaunchIntended, before: Dagger) -> None:
-        """Check that a host takes no new launch while it is cordoned, and no more starts than it has cores.
+        """Check that a host takes no new launch while it is cordoned or full, and no more starts than it has
+        cores.
 
         Raises: Violation.
         """
         since, _ = self._cordons.get(message.host, (record.time, False))
         if record.time - since > _LATE and before.ran_on != message.host:
             raise Violation(f"{record.subject} is placed at {record.sequence} on the cordoned {message.host}")
+        if record.time - self._full.get(message.host, record.time) > _LATE:
+            raise Violation(f"{record.subject} is placed at {record.sequence} on the full {message.host}")
         registered = self.fleet.standing(message.host).registered
         starts = [
             other.name
@@ -131,6 +145,34 @@ class ControlWitness:
                 f"{record.subject} starts at {record.sequence} on {message.host} beside {starts}:"
                 f" it has {registered.cores} cores"
             )
+
+    def _check_replacement(self, record: Record, before: Dagger) -> None:
+        """Check that what runs is stopped to be started anew when a core of its host is free for that.
+
+        Raises: Violation.
+        """
+        host = before.driver.host if before.driver is not None else before.host
+        registered = self.fleet.standing(host).registered
+        busy = [
+            other.name
+            for other in self.fleet.occupied_on(host)
+            if other.name != before.name and self._takes_core(other, record.time)
+        ]
+        is_first = self._replaced.get(before.name, (0, record.time))[0] != before.generation
+        is_idle = not self._takes_core(before, record.time)
+        if is_first and is_idle and registered is not None and 0 < registered.cores <= len(busy):
+            raise Violation(
+                f"{record.subject} is stopped at {record.sequence} to be started anew on {host}"
+                f" beside {busy}: it has {registered.cores} cores"
+            )
+        self._replaced[before.name] = before.generation, record.time
+
+    def _takes_core(self, dagger: Dagger, now: datetime) -> bool:
+        """Tell whether a dagger starts, or was stopped for that."""
+        generation, since = self._replaced.get(dagger.name, (0, now))
+        is_replaced = dagger.phase == gateway_pb2.STOPPING and generation == dagger.generation
+        is_started = dagger.phase == gateway_pb2.STARTING
+        return (is_started and now - dagger.phase_time < _START) or (is_replaced and now - since < _START)
 
     def _check_move(self, record: Record, before: Dagger) -> None:
         """Check that a drain goes on, and moves one dagger after another. Raises: Violation."""
@@ -151,6 +193,8 @@ class ControlWitness:
             self._check_place(record, message, before)
         if isinstance(message, events_pb2.StopIssued) and message.move:
             self._check_move(record, before)
+        elif isinstance(message, events_pb2.StopIssued) and before.desired == gateway_pb2.DESIRED_RUNNING:
+            self._check_replacement(record, before)
         self._settle_movers()
 
     def _settle_movers(self) -> None:

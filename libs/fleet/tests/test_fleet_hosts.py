@@ -110,6 +110,18 @@ def test_a_host_that_returns_is_there_and_its_old_launches_stay_dead() -> None:
     assert standing.has_lost(1)
 
 
+def test_what_a_host_lacks_changes_in_its_epoch_and_not_by_the_word_of_an_earlier_one() -> None:
+    def lacks(epoch: int, *words: str) -> events_pb2.HostLacksChanged:
+        return events_pb2.HostLacksChanged(scheduler_id="s", host="a", epoch=epoch, lacks=words)
+
+    fleet = folded(registered("a"), registered("a"), lacks(1, "file /b"), lacks(0, "file /c"), lacks(9))
+    standing = fleet.standing("a")
+
+    assert standing.registered is not None
+    assert (standing.epoch, list(standing.registered.lacks), standing.registered.cores) == (1, ["file /b"], 2)
+    assert folded(lacks(0, "file /b")).standings == {}
+
+
 def test_a_host_that_was_registered_since_is_not_gone() -> None:
     fleet = folded(registered("a"), registered("a"), gone("a", 0))
 

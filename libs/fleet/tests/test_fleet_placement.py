@@ -10,7 +10,7 @@ from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from eventlog.testing import START
 from fleet import Dagger, Fleet
 from fleet.decide.placement import AGENT_TOO_OLD, HOST_LACKS, NO_HOST, Candidate, choose_host
-from fleet.decide.requirements import READER, USERS, find_files, format_file, format_user
+from fleet.decide.requirements import READER, USERS, find_files, format_file, format_master, format_user
 from fleet.fold.catalogue import Entry
 from fleet.fold.dagger import create_dagger
 from fleet.fold.hosts import AGENT, Standing
@@ -138,6 +138,21 @@ def test_a_dagger_runs_where_its_files_are_and_on_a_single_host_whatever_there_i
     assert isinstance(nowhere, Full)
     assert nowhere.detail.endswith("own has no file /run/crm-token; other has no file /run/crm-token")
     assert place(needs, own, fleet=fleet) == "own"
+
+
+def test_a_dagger_runs_where_the_spark_master_of_its_cluster_is_reached() -> None:
+    fleet, master = Fleet(), "spark://m:7077"
+    for name, url in (("c", master), ("local", "local[2]")):
+        cluster = spec_pb2.Cluster(name=name, spark_master=url)
+        fleet.catalogue.clusters[name] = Entry(cluster, 1, 1)
+    own = candidate("own", lacks=frozenset({format_master(master)}))
+    nowhere = place(wants(), own, replace(own, host="other"), fleet=fleet)
+    local = wants().but(spec=spec_pb2.DaggerSpec(cluster="local", driver_memory_mib=1000))
+
+    assert place(wants(), own, candidate("other"), fleet=fleet) == "other"
+    assert place(local, own, candidate("other"), fleet=fleet) == "own"
+    assert isinstance(nowhere, Full)
+    assert nowhere.detail == f"no host can run it: own has no master {master}; other has no master {master}"
 
 
 def test_a_team_that_has_a_user_on_one_host_runs_on_no_host_without_it() -> None:

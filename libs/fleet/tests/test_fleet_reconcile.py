@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from daggerspec.exits import ENDED_WITH_DEPLOYMENT, KILLED, LOST
@@ -101,6 +101,19 @@ def test_a_driver_that_lives_here_is_adopted_though_nobody_knew_of_it_and_it_say
     assert action(*unknown, observation=replace(SILENT, driver=DRIVER)) == adopted
     assert action(*unknown, observation=REMOTE) is None
     assert isinstance(action(*unknown, observation=GONE), events_pb2.Exited)
+
+
+def test_what_runs_an_older_version_is_stopped_in_its_turn_and_looked_at_until_then() -> None:
+    edited = events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(sql="other"))
+    early, drain = replace(heard(), has_turn=False), events_pb2.StopIssued(mode=events_pb2.STOP_MODE_DRAIN)
+    elsewhere = replace(early, presence=Presence.REMOTE, agent=True)
+
+    assert action(*UP, edited, observation=heard()) == drain
+    assert action(*UP, edited, observation=early) is None
+    assert action(*UP, edited, observation=elsewhere) is None
+    assert action(*UP, edited, observation=replace(elsewhere, has_turn=True)) == drain
+    assert isinstance(action(*UP, edited, observation=replace(GONE, has_turn=False)), events_pb2.Exited)
+    assert action(*UP, STOP, observation=early) == drain
 
 
 def test_a_new_leader_adopts_a_living_driver_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -13,6 +14,7 @@ from fleet.decide.starts import LONGEST_START, PATIENCE, count_free, count_start
 from fleet.fold.dagger import create_dagger
 from fleet.fold.hosts import Standing
 from fleet.fold.phases import PENDING, RUNNING, STARTING, STOPPING
+from fleet.fold.shadow import Shadow
 
 CRITICAL = spec_pb2.DaggerSpec(cluster="c", priority=spec_pb2.PRIORITY_CRITICAL)
 
@@ -42,6 +44,34 @@ def test_a_host_has_as_many_starts_as_cores_and_one_that_lasts_takes_none() -> N
     assert count_free(state, "h", count_starts(state, late)) == 2
     assert count_free(fleet(*started, cores=3), "h", count_starts(state, soon)) == 1
     assert count_free(fleet(cores=0), "h", count_starts(state, soon)) is None
+
+
+def test_a_driver_that_is_stopped_to_be_started_anew_takes_a_core_already_and_one_with_a_shadow_for_it() -> (
+    None
+):
+    handle = events_pb2.DriverHandle(host="h")
+    stopping = dagger("a", phase=STOPPING, host="h", generation=1, driver=handle)
+    ending = stopping.but(name="b", desired=gateway_pb2.DESIRED_STOPPED)
+    shadow = Shadow(generation=2, version=2, time=START, epoch=0)
+    edited = dagger("c", phase=RUNNING, host="h", generation=1, driver=handle, shadow=shadow)
+    decided = edited.but(name="d", shadow=replace(shadow, boundary=START))
+    soon = START + timedelta(seconds=1)
+
+    assert count_starts(fleet(stopping, ending, edited, decided), soon) == {"h": 2}
+    assert count_starts(fleet(stopping, edited), START + LONGEST_START) == {}
+
+
+def test_who_runs_is_replaced_where_another_version_is_asked_for_and_no_stop_was_issued() -> None:
+    handle = events_pb2.DriverHandle(host="h")
+    old = dagger("d", phase=RUNNING, version=2, observed_version=1, generation=1, driver=handle)
+
+    assert starts.wants_replacement(old)
+    assert starts.may_wait(old, START)
+    assert not starts.may_wait(old, START + PATIENCE)
+    assert not starts.may_wait(dagger("e"), START)
+    assert not starts.wants_replacement(old.but(observed_version=2))
+    assert not starts.wants_replacement(old.but(phase=STOPPING))
+    assert not starts.wants_replacement(old.but(desired=gateway_pb2.DESIRED_STOPPED))
 
 
 def test_critical_and_stopped_ones_go_first_then_all_by_the_hash_of_their_names() -> None:

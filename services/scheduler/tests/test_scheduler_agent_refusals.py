@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +12,14 @@ from daggers.v1 import events_pb2, spec_pb2
 from services.scheduler.tests.newer_fields import extend
 from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain, two_hosts
 from services.scheduler.tests.scheduler_replays import asked, finished
-from services.scheduler.tests.scheduler_world import HOST, META, World, until
+from services.scheduler.tests.scheduler_world import DEADLINE_S, HOST, META, World, until
 
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Presence
+from fleet.decide.requirements import format_file, format_master
+from fleet.fold.catalogue import Entry
 from fleet.fold.hosts import host_subject
-from scheduler.leader.inventory import Inventory
+from scheduler.leader.inventory import Inventory, reaches_master
 
 INFLUX = {"url": "http://influx:8086", "bucket": "b"}
 
@@ -27,6 +32,22 @@ def needing(file: Path) -> spec_pb2.Sink:
 def waits_for_room(dagger: Dagger) -> bool:
     error = dagger.last_error
     return dagger.driver is None and error is not None and error.reason == "MAX_DRIVERS"
+
+
+def list_lacking_files(world: World) -> list[str]:
+    """List the words of files that the leader's host lacks."""
+    registered = world.fleet.standing(HOST).registered
+    assert registered is not None
+    return [word for word in registered.lacks if word.startswith(format_file(""))]
+
+
+async def until_read(world: World, holds: Callable[[], bool]) -> None:
+    """Fold what comes, of whatever it is, until something holds."""
+    async with asyncio.timeout(DEADLINE_S):
+        async for record in world.control.follow(world.fleet.sequence):
+            world.fleet.apply(record)
+            if holds():
+                return
 
 
 def failures(world: World) -> list[Any]:
@@ -45,7 +66,12 @@ async def test_an_agent_refuses_a_dagger_whose_file_its_host_has_not_and_then_re
     error = failures(world)[-1]
     async with agent(world, HOST, max_drivers=0):
         await world.until(lambda _: f"file {missing}" in world.fleet.standing(HOST).registered.lacks)  # type: ignore[union-attr] # it registers
+        epoch = world.fleet.standing(HOST).epoch
+        missing.write_text("secret")
+        world.ahead = timedelta(minutes=1)
+        await until_read(world, lambda: not list_lacking_files(world))
 
+    assert world.fleet.standing(HOST).epoch == epoch
     assert error.detail == f"host {THERE} has no file {missing}"
     assert error.retryable
 
@@ -133,10 +159,36 @@ def inventory(*teams: str, users: tuple[str, ...] = (), reader: bool = True, the
     of_host = Inventory(
         fleet, has_user=users.__contains__, reader=reader, is_readable=lambda path: path == there
     )
-    return of_host.format_lacks(of_host.list_missing(["/a", "/b"]))
+    return of_host.format_lacks(map(format_file, of_host.list_missing(["/a", "/b"])))
 
 
 def test_a_host_lacks_files_users_of_teams_and_the_reader() -> None:
     assert inventory("crm", "hr", there="/a") == ["users", "file /b"]
     assert inventory("crm", "hr", users=("crm",), there="/a") == ["user of hr", "file /b"]
     assert inventory(reader=False) == ["reader", "users", "file /a", "file /b"]
+
+
+async def test_a_host_lacks_the_spark_master_of_which_no_address_answers() -> None:
+    fleet, master = Fleet(), "spark://10.0.0.1:7077"
+    cluster = spec_pb2.Cluster(name="far", spark_master=master)
+    fleet.catalogue.clusters["far"] = Entry(cluster, 1, 1)
+
+    async def reaches(url: str) -> bool:
+        return url != master
+
+    of_host = Inventory(fleet, has_user=lambda _: True, reader=True, reaches_master=reaches)
+    missing = await of_host.find_missing(spec_pb2.DaggerSpec(cluster="far"))
+    nothing = await of_host.find_missing(spec_pb2.DaggerSpec(cluster="near"))
+
+    assert (missing, nothing) == ([format_master(master)], [])
+    assert of_host.format_lacks(missing) == [f"master {master}"]
+
+
+async def test_a_spark_master_is_reached_by_any_of_its_addresses() -> None:
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        both = await reaches_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    neither = await reaches_master("spark://127.0.0.1:1,nowhere")
+
+    assert (both, neither) == (True, False)

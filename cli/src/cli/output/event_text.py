@@ -139,6 +139,9 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
         f"host {it.host or '?'} is there, epoch {event.sequence}: {it.cores} cores,"
         f" {it.memory_mib} MiB for drivers, version {it.version or '?'}"
     ),
+    events_pb2.HostLacksChanged: lambda it, _: (
+        f"host {it.host or '?'} lacks {', '.join(it.lacks) or 'nothing'} now"
+    ),
     events_pb2.HostGone: _with_actor(lambda it: f"host {it.host or '?'} confirmed to be gone"),
     events_pb2.HostCordoned: _with_actor(lambda it: f"host {it.host or '?'} cordoned"),
     events_pb2.HostDrainRequested: _with_actor(lambda it: f"drain of host {it.host or '?'} requested"),

@@ -38,7 +38,8 @@ PREVIEW_ENDS: Final = Metric(
 HELD_STARTS: Final = Metric(
     "daggers_scheduler_held_starts",
     "gauge",
-    "Launches that wait because their host has as many starts as cores; the leader's alone.",
+    "Starts that wait because their host has as many as cores, also of drivers that run until then; the"
+    " leader's alone.",
 )
 CORDONED: Final = Metric(
     "daggers_scheduler_host_cordoned", "gauge", "1 while nothing new is placed on a host.", ("host",)

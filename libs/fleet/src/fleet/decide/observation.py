@@ -92,6 +92,8 @@ class Observation:
     """True when a launch on this host would fence the newest one, wherever that is: both have one lease."""
     place: str = ""
     """Host to launch on, where a launch may be wanted; empty: this one."""
+    has_turn: bool = True
+    """False of a driver that is to be started anew while its host has as many starts as cores."""
     cutover: bool = False
     """True when another driver of it may be launched beside its own: that is switched on, and there is room.
     """

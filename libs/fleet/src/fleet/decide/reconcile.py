@@ -261,15 +261,16 @@ def build_exited(dagger: Dagger, left: events_pb2.Exited, observation: Observati
 
 
 def _stop(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
-    """Stop what is asked to stop, and what runs an older version than is asked; but where a shadow can take
-    its place, when that does.
+    """Stop what is asked to stop, and, in its turn, what runs an older version than is asked; but where a
+    shadow can take its place, when that does.
     """
     if shadowing.may_begin(dagger, observation):
         return LaunchShadow()
     if shadowing.holds_back(dagger, now, policy):
         return None
     if dagger.desired == gateway_pb2.DESIRED_RUNNING:
-        mode = events_pb2.STOP_MODE_UNSPECIFIED if dagger.current else events_pb2.STOP_MODE_DRAIN
+        is_due = not dagger.current and observation.has_turn
+        mode = events_pb2.STOP_MODE_DRAIN if is_due else events_pb2.STOP_MODE_UNSPECIFIED
     else:
         mode = dagger.stop_mode or events_pb2.STOP_MODE_DRAIN
     if dagger.phase != STOPPING:
@@ -292,7 +293,7 @@ def _stop_elsewhere(
     if shadowing.holds_back(dagger, now, policy):
         return None
     wanted = dagger.desired == gateway_pb2.DESIRED_RUNNING
-    if dagger.phase != STOPPING and wanted and dagger.current:
+    if dagger.phase != STOPPING and wanted and (dagger.current or not observation.has_turn):
         return None
     mode = events_pb2.STOP_MODE_DRAIN if wanted else dagger.stop_mode or events_pb2.STOP_MODE_DRAIN
     grace = policy.grace if dagger.shadow is None else 2 * policy.grace

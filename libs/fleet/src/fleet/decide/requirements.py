@@ -1,4 +1,4 @@
-"""Requirements of a launch on its host beside room: labels, files, and a user. Pure.
+"""Requirements of a launch on its host beside room: labels, files, a Spark master, and a user. Pure.
 
 A host registers what it lacks, in the words that are made here.
 """
@@ -22,6 +22,10 @@ READER: Final = "reader"
 """Word of a host without the C reader: drivers there read more slowly, and no launch needs more."""
 
 
+STANDALONE: Final = "spark://"
+"""Begin of the URL of a standalone Spark master: host:port, of several with commas between them."""
+
+
 def format_file(path: str) -> str:
     """Format the word for a file."""
     return f"file {path}"
@@ -30,6 +34,24 @@ def format_file(path: str) -> str:
 def format_user(team: str) -> str:
     """Format the word for the user that a team's drivers run as."""
     return f"user of {team}"
+
+
+def format_master(url: str) -> str:
+    """Format the word for a Spark master that is reached over the network."""
+    return f"master {url}"
+
+
+def find_masters(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
+    """Find the URL of the standalone Spark master that a driver connects to; empty where it has none."""
+    cluster = fleet.clusters.get(spec.cluster)
+    url = cluster.value.spark_master if cluster is not None else ""
+    return frozenset({url} if url.startswith(STANDALONE) else ())
+
+
+def list_words(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> list[str]:
+    """List the words for the files and the Spark master that a launch needs."""
+    masters = map(format_master, sorted(find_masters(fleet, spec)))
+    return [*map(format_file, sorted(find_files(fleet, spec))), *masters]
 
 
 def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
@@ -54,8 +76,8 @@ def find_unmet(fleet: Fleet, dagger: Dagger, *, labels: Mapping[str, str], lacks
         if labels.get(key) != value:
             yield f"label {key}={value}"
     # a host that lacks nothing is the rule, and each launch asks for each host
-    files = map(format_file, sorted(find_files(fleet, dagger.spec))) if lacks else ()
-    yield from (word for word in files if word in lacks)
+    words = list_words(fleet, dagger.spec) if lacks else ()
+    yield from (word for word in words if word in lacks)
     team = dagger.spec.team
     if not _has_user(lacks, team) and any(
         _registers_user(standing, team) for standing in fleet.standings.values()

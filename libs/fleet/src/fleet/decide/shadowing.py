@@ -45,6 +45,7 @@ def may_begin(dagger: Dagger, observation: Observation) -> bool:
     """Tell whether an edit of a dagger is made by a cutover, on the host of its driver."""
     return (
         observation.cutover
+        and observation.has_turn
         and dagger.phase == RUNNING
         and dagger.desired == gateway_pb2.DESIRED_RUNNING
         and not dagger.current

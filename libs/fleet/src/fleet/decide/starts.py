@@ -3,7 +3,7 @@
 A start takes a core for about as long as it lasts. Thirty at once on two cores take longer than thirty one
 after another, and run into every timeout there is. A start is over when its dagger runs, ends, or is
 DEGRADED; one that takes longer than `LONGEST_START` waits for something else than a core, and no other waits
-for it.
+for it. A driver that is to be started anew runs until that start has its turn.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ Order = tuple[int, datetime, int, str]
 
 
 def count_starts(fleet: Fleet, now: datetime) -> Counter[str]:
-    """Count the starts that take a core now, by host."""
+    """Count the starts that take a core now, or will as soon as a driver has ended, by host."""
     occupied = (fleet.daggers[name] for name in fleet.occupied)
-    return Counter(
-        fleet.host_of(dagger)
-        for dagger in occupied
-        if dagger.phase == STARTING and now - dagger.phase_time < LONGEST_START
-    )
+    return Counter(fleet.host_of(dagger) for dagger in occupied if takes_core(dagger, now))
+
+
+def takes_core(dagger: Dagger, now: datetime) -> bool:
+    """Tell whether a dagger starts: its driver, that driver's successor, or a shadow beside it."""
+    shadow = dagger.shadow
+    if shadow is not None:
+        return shadow.boundary is None and now - shadow.time < LONGEST_START
+    is_replaced = dagger.phase == STOPPING and dagger.desired == gateway_pb2.DESIRED_RUNNING
+    return (dagger.phase == STARTING or is_replaced) and now - dagger.phase_time < LONGEST_START
 
 
 def count_free(fleet: Fleet, host: str, starts: Counter[str]) -> int | None:
@@ -52,6 +57,22 @@ def wants_launch(dagger: Dagger) -> bool:
     return dagger.desired == gateway_pb2.DESIRED_RUNNING and not dagger.occupied
 
 
+def wants_replacement(dagger: Dagger) -> bool:
+    """Tell whether a driver runs that is to be started anew, by an edit or a restart."""
+    return (
+        dagger.desired == gateway_pb2.DESIRED_RUNNING
+        and dagger.driver is not None
+        and dagger.shadow is None
+        and dagger.phase != STOPPING
+        and not dagger.current
+    )
+
+
+def may_wait(dagger: Dagger, now: datetime) -> bool:
+    """Tell whether a start has its turn behind those of daggers that do not run: it was asked for lately."""
+    return wants_replacement(dagger) and now - dagger.update_time < PATIENCE
+
+
 def place_in_queue(dagger: Dagger, now: datetime) -> Order:
     """Return where a dagger stands among those that wait for a start.
 
@@ -60,7 +81,7 @@ def place_in_queue(dagger: Dagger, now: datetime) -> Order:
     any instant of the expected total, so that daggers of one team, or of one topic, do not all start
     together.
     """
-    since = dagger.not_before or dagger.phase_time
+    since = dagger.update_time if wants_replacement(dagger) else dagger.not_before or dagger.phase_time
     if is_critical(dagger.spec):
         return 0, since, 0, dagger.name
     if dagger.phase == STOPPING or now - since >= PATIENCE:

@@ -39,6 +39,7 @@ from fleet.fold.hosts import (
     Standing,
     Standings,
     add_endpoint,
+    change_lacks,
     record_loss,
     record_registration,
     refuse_loss,
@@ -332,6 +333,10 @@ class Fleet:
         record_registration(self.standings, event, sequence=record.sequence, time=record.time)
         return ApplyResult(event.host, changed=True)
 
+    def _host_lacks(self, record: Record, event: events_pb2.HostLacksChanged) -> ApplyResult:
+        refused = change_lacks(self.standings, event) if self._is_first(record) else REPEAT
+        return ApplyResult(event.host, changed=not refused, refused=refused)
+
     def refuse_loss(self, event: events_pb2.HostGone) -> Refusal | None:
         """Refuse that a host is gone; return None to accept it."""
         leader = self.leader.epoch if self.leader else -1
@@ -443,6 +448,7 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], ApplyResu
     events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
     events_pb2.HostServing: Fleet._host,  # noqa: SLF001
     events_pb2.HostRegistered: Fleet._host_registered,  # noqa: SLF001
+    events_pb2.HostLacksChanged: Fleet._host_lacks,  # noqa: SLF001
     events_pb2.HostGone: Fleet._host_gone,  # noqa: SLF001
     **dict.fromkeys(cordons.CHANGES, Fleet._host_cordon),  # noqa: SLF001
 }

@@ -135,6 +135,18 @@ def record_registration(
     standings[event.host] = replace(before, epoch=sequence, registered=event, register_time=time, loss=loss)
 
 
+def change_lacks(standings: Standings, event: events_pb2.HostLacksChanged) -> str:
+    """Replace what a host lacks, in the epoch that it has; return why not, empty when it was done."""
+    before = standings.get(event.host, UNREGISTERED)
+    if before.registered is None or event.epoch != before.epoch:
+        return f"it is of host epoch {event.epoch}, the newest of {event.host} is {before.epoch}"
+    registered = events_pb2.HostRegistered()
+    registered.CopyFrom(before.registered)
+    registered.lacks[:] = event.lacks
+    standings[event.host] = replace(before, registered=registered)
+    return ""
+
+
 def _has_rebooted(before: Standing, event: events_pb2.HostRegistered) -> bool:
     boot_id = before.registered.boot_id if before.registered is not None else ""
     return bool(boot_id and event.boot_id) and boot_id != event.boot_id

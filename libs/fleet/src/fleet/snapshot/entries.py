@@ -104,6 +104,7 @@ _PARTS: Final[Mapping[type[Any], str]] = {
     events_pb2.SchedulerStarted: "claims",
     events_pb2.HostServing: "hosts",
     events_pb2.HostRegistered: "hosts",
+    events_pb2.HostLacksChanged: "hosts",
     events_pb2.HostGone: "hosts",
     **dict.fromkeys(cordons.CHANGES, "hosts"),
 }

@@ -7,7 +7,7 @@ host, and says that it is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -77,7 +77,8 @@ class Agent:
         self._policy, self._tell, self._replays, self._measure = policy, tell, replays, measure
         self._inventory, self._next_inventory = inventory, clock()
         self._missing: list[str] = []
-        """Files that were not there, when a file system last answered."""
+        """Words of what was not there, when a file system last answered."""
+        self._looking: asyncio.Task[None] | None = None
         self._registered: events_pb2.HostRegistered | None = None
         self._ignored: dict[str, tuple[int, int, int, type]] = {}
         self._epoch = 0
@@ -97,8 +98,9 @@ class Agent:
         await self._announce(f"HostRegistered/{registered.scheduler_id}")
 
     async def keep_registered(self) -> None:
-        """Register this host again where somebody has vouched that it is gone, where its agent is, and where
-        it lacks something else than before.
+        """Register this host again where somebody has vouched that it is gone, and where its agent is.
+
+        Where it lacks something else than before, say so.
 
         Raises: LogUnavailable.
         """
@@ -110,22 +112,33 @@ class Agent:
             self._dead(agent.scheduler_id)
             or (agent.agent > 0 and self._watch.misses_agent(self._drivers.host))
         )
-        if standing.is_gone or is_lost or (self.is_newest and await self._lacks_otherwise(agent)):
+        if standing.is_gone or is_lost:
             loss = standing.loss.sequence if standing.loss is not None else 0
             await self._announce(f"HostRegistered/{self._id}/{standing.epoch}/{loss}")
+        elif self.is_newest and self._lacks_otherwise(agent):
+            await self._tell_lacks(standing.epoch, self._registered.lacks)
 
-    async def _lacks_otherwise(self, agent: events_pb2.HostRegistered) -> bool:
-        """Look now and then whether this host lacks something else than it has registered."""
+    def _lacks_otherwise(self, agent: events_pb2.HostRegistered) -> bool:
+        """Tell whether this host lacks something else than the log says, as it was looked at now and then."""
         assert self._registered is not None
-        if self._now() < self._next_inventory:
+        if self._looking is None and self._now() >= self._next_inventory:
+            self._looking = asyncio.create_task(self._look_around())
+        if self._looking is None or not self._looking.done():
             return False
-        await self._look_around()
+        self._looking.result()
+        self._looking = None
         return list(agent.lacks) != list(self._registered.lacks)
+
+    async def _tell_lacks(self, epoch: int, lacks: Sequence[str]) -> None:
+        host = self._drivers.host
+        changed = events_pb2.HostLacksChanged(scheduler_id=self._id, host=host, epoch=epoch, lacks=lacks)
+        id_ = f"HostLacksChanged/{self._id}/{epoch}/{self._fleet.sequence}"
+        await self._follower.append(Draft(id_, self._source, host_subject(host), self._now(), changed))
 
     async def _look_around(self) -> None:
         assert self._registered is not None
         self._next_inventory = self._now() + _INVENTORY_EVERY
-        missing = await self._inventory.look_for(self._inventory.list_files())
+        missing = await self._inventory.look_for(self._inventory.list_words())
         if missing is not None:
             self._missing = missing
         self._registered.lacks[:] = self._inventory.format_lacks(self._missing)

@@ -1,28 +1,52 @@
-"""Finds out what this host lacks of what daggers need: files, users of teams, the C reader."""
+"""Finds out what this host lacks of what daggers need: files, Spark masters, users of teams, the C reader."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from daggers.v1 import spec_pb2
 
 from fleet import Fleet
-from fleet.decide.requirements import READER, USERS, find_files, format_file, format_user
+from fleet.decide.requirements import (
+    READER,
+    STANDALONE,
+    USERS,
+    format_file,
+    format_master,
+    format_user,
+    list_words,
+)
 from fleet.fold.phases import DELETED
 
 MOST: Final = 1_000
 """Words that a host registers at most: a record has an end."""
 _ANSWERS_WITHIN_S: Final = 5.0
+_FILE: Final = format_file("")
+_MASTER: Final = format_master("")
+_CONNECTS_WITHIN_S: Final = 3.0
 _READER_FILES: Final = "source/reader/native_reader-*.so"
 
 
 def is_readable(path: str) -> bool:
     """Tell whether a file is there for this process to read. May block."""
     return os.access(path, os.R_OK)
+
+
+async def reaches_master(url: str) -> bool:
+    """Tell whether any of the addresses of a standalone Spark master accepts a connection."""
+    for address in url.removeprefix(STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError, ValueError):  # TimeoutError is one
+            async with asyncio.timeout(_CONNECTS_WITHIN_S):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            writer.close()
+            return True
+    return False
 
 
 def has_reader(runtime: Path) -> bool:
@@ -40,46 +64,55 @@ class Inventory:
         has_user: Callable[[str], bool],
         reader: bool,
         is_readable: Callable[[str], bool] = is_readable,
+        reaches_master: Callable[[str], Awaitable[bool]] = reaches_master,
     ) -> None:
         """has_user: whether drivers of a team run as a user of their own; "" for a team that is not named.
 
-        reader: whether the C reader is there. is_readable: whether a file is; may block.
+        reader: whether the C reader is there. is_readable: whether a file is; may block. reaches_master:
+        whether a Spark master is reached, by its URL.
         """
         self._fleet, self._has_user, self._reader, self._is_readable = fleet, has_user, reader, is_readable
+        self._reaches_master = reaches_master
         self._looking: asyncio.Task[list[str]] | None = None
 
-    def list_files(self) -> list[str]:
-        """List the paths that daggers read which are not deleted. To be called where the fold is read."""
+    def list_words(self) -> list[str]:
+        """List the words for what daggers need which are not deleted. To be called where the fold is read."""
         living = (dagger.spec for dagger in self._fleet.daggers.values() if dagger.phase != DELETED)
-        return sorted({path for spec in living for path in find_files(self._fleet, spec)})
+        return sorted({word for spec in living for word in list_words(self._fleet, spec)})
 
-    async def look_for(self, paths: Iterable[str]) -> list[str] | None:
-        """List the paths that are not there; None where a file system does not answer in time.
+    async def look_for(self, words: Collection[str]) -> list[str] | None:
+        """List the words of files that are not there and of Spark masters that are not reached, sorted; None
+        where a file system does not answer in time.
 
         One that hangs is asked by no second thread.
         """
         if self._looking is not None and not self._looking.done():
             return None
-        self._looking = asyncio.create_task(asyncio.to_thread(self.list_missing, tuple(paths)))
+        files = [word.removeprefix(_FILE) for word in words if word.startswith(_FILE)]
+        masters = [word.removeprefix(_MASTER) for word in words if word.startswith(_MASTER)]
+        self._looking = asyncio.create_task(asyncio.to_thread(self.list_missing, files))
+        reached = await asyncio.gather(*map(self._reaches_master, masters))
         done, _ = await asyncio.wait([self._looking], timeout=_ANSWERS_WITHIN_S)
-        return self._looking.result() if done else None
+        if not done:
+            return None
+        unreached = [url for url, is_reached in zip(masters, reached, strict=True) if not is_reached]
+        return sorted([*map(format_file, self._looking.result()), *map(format_master, unreached)])
 
     def list_missing(self, paths: Iterable[str]) -> list[str]:
         """List the paths that are not there. May block."""
         return [path for path in paths if not self._is_readable(path)]
 
     async def find_missing(self, spec: spec_pb2.DaggerSpec) -> list[str]:
-        """List the files that a dagger reads and that are not there, as words; none where nobody answers."""
-        missing = await self.look_for(sorted(find_files(self._fleet, spec)))
-        return [format_file(path) for path in missing or ()]
+        """List the words of what a launch needs and has not here; none where nobody answers."""
+        return await self.look_for(list_words(self._fleet, spec)) or []
 
     def format_lacks(self, missing: Iterable[str]) -> list[str]:
-        """Format what the host lacks in the words of a registration; missing: paths."""
+        """List what the host lacks in the words of a registration; missing: words of `look_for`."""
         users = [team for team in sorted(self._fleet.catalogue.teams) if not self._has_user(team)]
         return [
             *([] if self._reader else [READER]),
             *([USERS] if not self._any_user() else map(format_user, users)),
-            *map(format_file, missing),
+            *missing,
         ][:MOST]
 
     def _any_user(self) -> bool:

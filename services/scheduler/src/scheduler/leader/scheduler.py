@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,10 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide import shadowing
-from fleet.decide.observation import Policy
+from fleet.decide.observation import Observation, Policy
 from fleet.decide.reconcile import Drain, Kill, Launch, next_action
 from fleet.decide.shadowing import EndShadow, LaunchShadow
+from fleet.decide.starts import wants_replacement
 from fleet.fold import quotas
 from fleet.fold.facts import FACTS, About
 from fleet.fold.hosts import host_subject
@@ -281,7 +282,7 @@ class Scheduler:
 
     @property
     def held_starts(self) -> int:
-        """Number of launches that wait because their host has as many starts as cores."""
+        """Number of starts that wait because their host has as many as cores."""
         return self._starts.waiting if self.leads else 0
 
     @property
@@ -435,9 +436,8 @@ class Scheduler:
             if dagger is None:
                 return
             epoch = self._election.epoch
-            observation = self._observer.observe(dagger)
             action = next_action(
-                dagger, now=self._now(), epoch=epoch, observation=observation, policy=self._policy
+                dagger, now=self._now(), epoch=epoch, observation=self._observe(dagger), policy=self._policy
             )
             attempt = epoch, dagger.sequence, type(action)
             if action is None or self._ignored_attempts.get(name) == attempt:
@@ -466,6 +466,13 @@ class Scheduler:
             if fleet.daggers[name].sequence == dagger.sequence:
                 self._ignored_attempts[name] = attempt  # ignored here and now: saying it again would not help
                 return
+
+    def _observe(self, dagger: Dagger) -> Observation:
+        """Observe a dagger, and whether its start has its turn where it is to be started anew."""
+        observation = self._observer.observe(dagger)
+        if not wants_replacement(dagger) or self._starts.admits(dagger, self._fleet.host_of(dagger)):
+            return observation
+        return replace(observation, has_turn=False)
 
     def _tell(self, dagger: Dagger) -> None:
         """Tell the drivers of this host what the log has for them, each launch anew."""

@@ -1,4 +1,7 @@
-"""Holds launches back while their host has as many starts as cores, as `fleet.decide.starts` decides."""
+"""Holds starts back while their host has as many as cores, as `fleet.decide.starts` decides.
+
+A start is a launch, or the end of a driver that is to be started anew.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,16 @@ from typing import Final
 
 from daggerspec.priority import is_critical
 from fleet import Dagger, Fleet
-from fleet.decide.starts import Order, count_free, count_starts, place_in_queue, wants_launch
+from fleet.decide.starts import (
+    Order,
+    count_free,
+    count_starts,
+    may_wait,
+    place_in_queue,
+    takes_core,
+    wants_launch,
+    wants_replacement,
+)
 
 _CHOOSE_AGAIN: Final = timedelta(seconds=30)
 """Time after which the host of a launch that waits is chosen anew."""
@@ -18,7 +30,7 @@ _CHOOSE_AGAIN: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """Launch that waits for a host that has enough to start."""
+    """Start that waits for a host that has enough to start."""
 
     host: str
     sequence: int
@@ -37,23 +49,25 @@ class Starts:
 
     @property
     def waiting(self) -> int:
-        """Number of launches that wait for a start."""
+        """Number of starts that wait."""
         return len(self._waiting)
 
     def order(self, names: Collection[str]) -> list[str]:
-        """Return which daggers to look at, in their order: those named, but of those that wait only the ones
-        whose turn may have come.
+        """Return which daggers to look at, in their order: those named, but of launches that wait only the
+        ones whose turn may have come, and those whose turn has.
         """
         now, self._counted = self._now(), (-1, Counter())
         self._waiting = {name: wait for name, wait in self._waiting.items() if self._is_kept(name)}
-        due = {*names, *self._waiting} - {
-            name for name, wait in self._waiting.items() if not self._is_due(name, wait, now)
-        }
+        early = {name for name, wait in self._waiting.items() if not self._is_due(name, wait, now)}
+        # a driver that runs until its turn comes is looked after meanwhile
+        idle = {name for name in early if wants_launch(self._fleet.daggers[name])}
+        due = {*names, *(self._waiting.keys() - early)} - idle
         return sorted(due, key=lambda name: self._rank(name, now))
 
     def admits(self, dagger: Dagger, host: str) -> bool:
-        """Tell whether a launch of a dagger may begin on a host now; else it waits."""
-        if dagger.unanswered or self._has_free(host):
+        """Tell whether a start of a dagger may begin on a host now; else it waits."""
+        has_own = dagger.occupied and takes_core(dagger, self._now())  # this start takes its place
+        if dagger.unanswered or has_own or self._has_free(host):
             self._waiting.pop(dagger.name, None)
             return True
         self._waiting[dagger.name] = _Wait(host, dagger.sequence, self._now())
@@ -61,7 +75,7 @@ class Starts:
 
     def _is_kept(self, name: str) -> bool:
         dagger = self._fleet.daggers.get(name)
-        return dagger is not None and wants_launch(dagger)
+        return dagger is not None and (wants_launch(dagger) or wants_replacement(dagger))
 
     def _is_due(self, name: str, wait: _Wait, now: datetime) -> bool:
         has_changed = self._fleet.daggers[name].sequence != wait.sequence
@@ -73,10 +87,11 @@ class Starts:
         return count_free(self._fleet, host, self._counted[1]) != 0
 
     def _rank(self, name: str, now: datetime) -> tuple[int, Order | tuple[bool, str]]:
-        """Return where a dagger stands: those that want a launch last, for others may leave room;
-        among all others critical ones are first, for they may be launched in the same turn.
+        """Return where a dagger stands: those that want a start last, for others may leave room, and of these
+        the ones that run meanwhile; among all others critical ones are first, for they may be launched in the
+        same turn.
         """
         dagger = self._fleet.daggers.get(name)
-        if dagger is None or not wants_launch(dagger):
-            return 0, (dagger is None or not is_critical(dagger.spec), name)
-        return 1, place_in_queue(dagger, now)
+        if dagger is not None and (wants_launch(dagger) or wants_replacement(dagger)):
+            return 1 + may_wait(dagger, now), place_in_queue(dagger, now)
+        return 0, (dagger is None or not is_critical(dagger.spec), name)
