@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -61,6 +62,8 @@ class Dagger:
     root: str = ""
     """Checkpoint root; a local directory when empty."""
     partitions: int = 1
+    group: str = ""
+    """Consumer group; its own when empty."""
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -93,6 +96,7 @@ class Dagger:
         else:
             job.spec.forward.CopyFrom(self.forward)
         job.spec.emit, job.spec.state = self.emit, self.state
+        job.spec.consumer_group = self.group
         job.spec.trigger.FromMilliseconds(self.trigger_ms)
         job.batches.longest_wait.FromSeconds(self.longest_wait_s)
         job.batches.records = 10_000
@@ -111,11 +115,24 @@ class Dagger:
 
     def launch(self) -> Launch:
         """Start the next generation with spark-submit, in a session of its own."""
+        run_dir = self._prepare()
+        return Launch(self, self.generation, run_dir, partial(submit, self, run_dir))
+
+    def join(self, other: Launch) -> Launch:
+        """Start the next generation as a member of the process of another launch, which ends with that."""
+        run_dir = self._prepare()
+        launch = Launch(self, self.generation, run_dir, lambda: other.process)
+        (other.run_dir / "members").mkdir(exist_ok=True)
+        (other.run_dir / "members" / f"{self.name}.{self.generation}").symlink_to(run_dir)
+        return launch
+
+    def _prepare(self) -> Path:
+        """Write the run directory of the next generation."""
         self.generation += 1
         run_dir = self.folder / str(self.generation)
         run_dir.mkdir(parents=True)
         (run_dir / "spec.pb").write_bytes(whole(self.spec(run_dir)).SerializeToString())
-        return Launch(self, self.generation, run_dir)
+        return run_dir
 
 
 def whole(job: spec_pb2.JobSpec) -> spec_pb2.JobSpec:
@@ -136,10 +153,39 @@ def whole(job: spec_pb2.JobSpec) -> spec_pb2.JobSpec:
     return job
 
 
-class Launch:
-    """One driver. A context manager: nothing of it is left afterwards."""
+def submit(dagger: Dagger, run_dir: Path) -> subprocess.Popen[bytes]:
+    """Start the process of a launch."""
+    spark = Path(pyspark.__file__).parent
+    java_options = ["-XX:TieredStopAtLevel=1"]
+    for prepared in TOOLS.glob(f"spark-{pyspark.__version__}-*/{ARCHIVE}"):
+        spark = prepared.parent
+        java_options.append(f"-XX:SharedArchiveFile={prepared}")
+    path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+    java = os.environ.get("JAVA_HOME")  # noqa: TID251 - a machine without a java on its path
+    home = {} if java is None else {"JAVA_HOME": java}
+    # as the scheduler has it: a short path, because a socket's may have no more than 107 bytes
+    sockets = {"enabled": "true", "dir": "."}
+    settings = {f"spark.python.unix.domain.socket.{name}": value for name, value in sockets.items()}
+    settings |= dagger.conf
+    conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    with (run_dir / "driver.log").open("ab") as log:
+        return subprocess.Popen(
+            [spark / "bin" / "spark-submit", "--master", "local[1]", "--driver-memory", "600m",
+             "--driver-java-options", " ".join(java_options), *conf,
+             MAIN, "--spec", run_dir / "spec.pb", "--generation", str(dagger.generation)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=run_dir,
+            env={**home, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark),
+                 "SPARK_LOCAL_IP": "127.0.0.1", "LC_ALL": "C.UTF-8",
+                 "PYTHONSAFEPATH": "1"},
+        )  # fmt: skip
 
-    def __init__(self, dagger: Dagger, generation: int, run_dir: Path) -> None:
+
+class Launch:
+    """Handle of one launch. A context manager: nothing of its process is left afterwards."""
+
+    def __init__(
+        self, dagger: Dagger, generation: int, run_dir: Path, start: Callable[[], subprocess.Popen[bytes]]
+    ) -> None:
         self.run_dir = run_dir
         self.beats: list[telemetry_pb2.Heartbeat] = []
         self.dagger, self.generation = dagger, generation
@@ -148,29 +194,7 @@ class Launch:
         self._read = dict.fromkeys(there, 0)
         self._read = self._ends()
         self._consumer.assign([TopicPartition(HEARTBEATS, p, end) for p, end in self._read.items()])
-        spark = Path(pyspark.__file__).parent
-        java_options = ["-XX:TieredStopAtLevel=1"]
-        for prepared in TOOLS.glob(f"spark-{pyspark.__version__}-*/{ARCHIVE}"):
-            spark = prepared.parent
-            java_options.append(f"-XX:SharedArchiveFile={prepared}")
-        path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
-        java = os.environ.get("JAVA_HOME")  # noqa: TID251 - a machine without a java on its path
-        home = {} if java is None else {"JAVA_HOME": java}
-        # as the scheduler has it: a short path, because a socket's may have no more than 107 bytes
-        sockets = {"enabled": "true", "dir": "."}
-        settings = {f"spark.python.unix.domain.socket.{name}": value for name, value in sockets.items()}
-        settings |= dagger.conf
-        conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-        with (run_dir / "driver.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [spark / "bin" / "spark-submit", "--master", "local[1]", "--driver-memory", "600m",
-                 "--driver-java-options", " ".join(java_options), *conf,
-                 MAIN, "--spec", run_dir / "spec.pb", "--generation", str(generation)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=run_dir,
-                env={**home, "PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark),
-                     "SPARK_LOCAL_IP": "127.0.0.1", "LC_ALL": "C.UTF-8",
-                     "PYTHONSAFEPATH": "1"},
-            )  # fmt: skip
+        self.process = start()
 
     def __enter__(self) -> Launch:
         return self
@@ -219,6 +243,14 @@ class Launch:
             assert time.monotonic() < end, "the heartbeats cannot be read to their end"
             self._poll(1.0)
         return code
+
+    def end(self, *, stop: bool = True) -> int:
+        """Wait for the launch's own exit code, which a drain by the stop file ends with; others go on."""
+        if stop:
+            (self.run_dir / "stop").touch()
+        code = self.run_dir / "exit-code"
+        self.until_true(code.exists)
+        return int(code.read_text())
 
     def kill(self) -> None:
         """kill -9 of every process of the driver."""

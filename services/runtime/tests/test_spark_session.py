@@ -130,14 +130,21 @@ def test_the_helpers_that_a_stream_needs_are_there_after_nothing_was_read(sessio
     assert "runtime.daemon" in running
 
 
-def test_helpers_that_were_ended_are_started_anew_when_spark_asks_for_them(session: SparkSession) -> None:
+def test_helpers_end_when_no_launch_starts_and_are_started_anew_when_spark_asks_for_them(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    for name in ("one", "other"):
+        helpers.need(tmp_path / name)
     warmup_source.read(session)
     running = psutil.Process().children(recursive=True)
     there = [one for one in running if "data_source" in command_line(one)]
-    helpers.end(session)
+    helpers.release(tmp_path / "one", session)
+    still = [one for one in there if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    helpers.release(tmp_path / "other", session)
     gone, left = psutil.wait_procs(there, timeout=30)
     warmup_source.read(session)
 
+    assert still == there
     assert (len(gone) >= 2, left) == (True, [])
     assert "create_data_source" in " ".join(_helpers())
 

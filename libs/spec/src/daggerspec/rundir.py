@@ -21,6 +21,10 @@ PAUSED: Final = "paused-sinks"
 """Names of sinks whose rows wait in their logs, a line each: the scheduler writes it."""
 EXIT: Final = "exit.json"
 EXIT_CODE: Final = "exit-code"
+MEMBERS: Final = "members"
+"""Of a driver's process, in the directory that it works in: links DAGGER.GENERATION to the run directories of
+launches that it runs, too (ADR 230).
+"""
 TEMPORARY: Final = "tmp"
 READERS: Final = "source"
 REFERENCES: Final = "references"

@@ -18,12 +18,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from operator import itemgetter
 from typing import Final, TypeAlias
 
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError
+from runtime.recent import cache_in_use
 
 Rows: TypeAlias = Sequence[int]
 NONE_PASSES: Final = "SINK_REFUSES_MOST"
@@ -104,7 +104,7 @@ class DestinationHistory:
             self._recent.popleft()
 
 
-@lru_cache(maxsize=64)
+@cache_in_use
 def history_of(destination: Hashable) -> DestinationHistory:
     """Return the history of a destination, the same one in all batches of this process."""
     del destination

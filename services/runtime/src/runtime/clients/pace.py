@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from functools import lru_cache
 
 from daggers.v1 import spec_pb2
+
+from runtime.recent import cache_in_use
 
 
 class Pace:
@@ -57,6 +58,6 @@ def of(sink: spec_pb2.ResolvedSink) -> Pace:
     return _cached_pace(sink.SerializeToString(deterministic=True))
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def _cached_pace(sink: bytes) -> Pace:
     return Pace(spec_pb2.ResolvedSink.FromString(sink).share)

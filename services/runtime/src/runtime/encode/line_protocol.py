@@ -12,7 +12,6 @@ import base64
 import math
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 import pyarrow as pa
 from pyarrow import types
@@ -22,6 +21,7 @@ from daggerspec.sinks import influx
 from runtime.encode import json_text
 from runtime.encode.rows import Layout, Refusal, identities, microseconds
 from runtime.errors import user, violation_error
+from runtime.recent import cache_in_use
 
 _MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
 _KEY = str.maketrans({",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
@@ -93,7 +93,7 @@ class LineProtocolEncoder:
         ]
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def encoder(layout: Layout, measurement: str) -> LineProtocolEncoder:
     """Build an encoder that the worker keeps between batches, so that the rule book runs once."""
     return LineProtocolEncoder(layout, measurement)

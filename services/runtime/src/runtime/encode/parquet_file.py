@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from daggerspec.row import Row
 from runtime.encode import json_text
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout, Refusal
+from runtime.recent import cache_in_use
 
 HOUR: Final = "__hour"
 """Column of rows on their way: the begin of their folder, in hours since the epoch, of the folders' zone."""
@@ -175,7 +175,7 @@ def rows(content: bytes) -> Iterator[Row]:
         yield from (from_columns(from_json(text)) for text in json_text.objects(visible))
 
 
-@lru_cache(maxsize=64)
+@cache_in_use
 def _encodings(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the leaves written by a dictionary, and those by differences: whole numbers and times."""
     empty = io.BytesIO()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, cast
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from daggerspec import fit
 from daggerspec.protobuf import is_map
 from runtime.encode.rows import Layout, Refusal
 from runtime.errors import user
+from runtime.recent import cache_in_use
 
 _Setter = Callable[[Any, Any], None]
 _FLOATS = {FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE}
@@ -74,7 +74,7 @@ class MessageEncoder:
         return message
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def encoder(layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> MessageEncoder:
     """Build an encoder that the worker keeps between batches, so that columns are checked once."""
     return MessageEncoder(layout, schema, descriptors, message)
@@ -91,7 +91,7 @@ def _values(array: pa.Array) -> list[Any]:
         return _values(array.slice(0, half)) + _values(array.slice(half))
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def message_class(descriptors: bytes, name: str) -> type[Message]:
     """Return the class of a message among these files. Raises `JobError` (USER) when none has it."""
     pool = descriptor_pool.DescriptorPool()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from daggersql.functions import formats
 from daggersql.functions.javaregexes import compile_pattern
+from runtime.recent import cache_in_use
 from runtime.references import Tables, entries, worker
 from runtime.values.registration import Registration
 
@@ -87,7 +87,7 @@ def match_entries(texts: pa.Array, pattern: str, listed: tuple[str, ...]) -> pa.
     return pa.array(hits, pa.bool_()).take(coded.indices)
 
 
-@lru_cache(maxsize=32)
+@cache_in_use
 def _patterns(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
     return patterns(pattern, listed)
 

@@ -6,10 +6,10 @@ sink.
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
 from functools import partial
 
+from chassis import threads
 from runtime.errors import JobError
 from runtime.launch import progress
 from runtime.launch.heartbeat import PERIOD_S
@@ -19,7 +19,7 @@ from runtime.source.planner import pace
 
 def follow(launch: Launch) -> None:
     """Measure once per heartbeat while a batch runs for longer than that, until the launch has ended."""
-    threading.Thread(target=_run, args=(launch,), name="backlog", daemon=True).start()
+    threads.start(partial(_run, launch), "backlog")
 
 
 def _run(launch: Launch) -> None:

@@ -7,7 +7,6 @@ only then Spark commits. A sink that is down is retried for as long as it takes,
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from chassis import lines
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.columns import WINDOW_END
+from runtime import members
 from runtime.launch import progress
 from runtime.launch.boundary import Boundary
 from runtime.launch.lanes import open_lanes
@@ -110,7 +110,10 @@ class Batches:
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Process one batch. Raises: what its writing raises."""
         try:
-            with unit_of_work("batch", dagger=self._launch.spec.dagger, batch_id=batch_id):
+            with (
+                members.working_for(self._launch.run_dir),
+                unit_of_work("batch", dagger=self._launch.spec.dagger, batch_id=batch_id),
+            ):
                 self._batch(rows, batch_id)
         except BaseException as failure:
             self.failure = failure
@@ -214,8 +217,7 @@ class Batches:
             if more := report.written[sink] - len(lines_shown):
                 lines_shown.append(f"… and {more} more")
             now = datetime.now(UTC)
-            sys.stdout.write("".join(f"{lines.line(now, 'INFO', sink, row)}\n" for row in lines_shown))
-        sys.stdout.flush()
+            members.write("".join(f"{lines.line(now, 'INFO', sink, row)}\n" for row in lines_shown))
 
 
 def _merge_later(

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +40,7 @@ from runtime.launch.report import (
 )
 from runtime.launch.row_ages import RowAges
 from runtime.launch.unwritable import write_rows
+from runtime.recent import cache_in_use
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.spool.log import LogAddress
 from runtime.spool.writer import SpoolWriter
@@ -268,7 +268,7 @@ def _write_patiently(write: Callable[[], Outcome]) -> Outcome:
             pause *= 2
 
 
-@lru_cache(maxsize=4)
+@cache_in_use
 def _quarantine(platform: bytes, dagger: str) -> Quarantine:
     """Return the worker's producer for a dagger's quarantine, the same one in all batches.
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
+from chassis import threads
 from chassis.logging import logger
 from runtime import sinks
 from runtime.errors import FencedError, JobError, TemporaryError, external
@@ -43,7 +44,7 @@ class Drainer:
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
-        threading.Thread(target=self._run, name=f"drain-{self._lane.name}", daemon=True).start()
+        threads.start(self._run, f"drain-{self._lane.name}")
 
     def _run(self) -> None:
         stopping = self._launch.stopping

@@ -34,7 +34,7 @@ from runtime.launch.listener import Listener
 from runtime.launch.shadow import CHECK_S, Shadow
 from runtime.references.loading import References
 from runtime.source.planner import pace
-from runtime.spark import executors, queries
+from runtime.spark import executors, helpers, queries
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
 from runtime.state import checkpoint
@@ -74,6 +74,7 @@ class Driver:
             finally:
                 launch.stopping.set()
                 launch.ended.set()
+                helpers.release(launch.run_dir, None)
 
     def _compute(self) -> None:
         """Run the steps that need the plan and Spark."""
@@ -96,6 +97,7 @@ class Driver:
         ui_url = session.sparkContext.uiWebUrl or ""
         launch.heartbeat.update(partial(progress.set_ui_url, ui_url=ui_url))
         self.announce(ui_url)
+        helpers.need(launch.run_dir)
         with _plan_errors():
             assembled = job.assemble(launch, plan, chosen)
         warnings += assembled.lost
@@ -157,6 +159,7 @@ class Driver:
             self._watch(query, batches, check, ends=True)
             if launch.must_stop():
                 return
+            helpers.need(launch.run_dir)
             with _plan_errors():
                 chosen = choose(*own)
                 assembled = job.assemble(launch, plan, chosen)

@@ -10,6 +10,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from chassis import tail
@@ -22,13 +23,14 @@ LIMIT_BYTES = 16 * 1024 * 1024
 _PERIOD_S = 5.0
 
 
-def follow(folder: Path) -> None:
-    """Rotate the log of this run directory from now on, in a thread of its own."""
+def follow(folders: Callable[[], Iterable[Path]]) -> None:
+    """Rotate the logs of these run directories from now on, in a thread of its own."""
 
     def watch() -> None:
         while True:
             try:
-                keep_short(folder / LOG)
+                for folder in folders():
+                    keep_short(folder / LOG)
             except OSError as problem:  # a full disk, a removed directory
                 logger().warning("driver.log_not_moved", why=problem.strerror)
             time.sleep(_PERIOD_S)

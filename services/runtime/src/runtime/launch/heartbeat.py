@@ -16,14 +16,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat
 
-from chassis import pressure, processes
+from chassis import pressure, processes, threads
 from chassis.logging import logger
 from daggerspec import cloudevents
 from daggerspec.topics import HEARTBEATS
 from kafkaclient.replacing import Replaceable, answers, discard
+from runtime import members
 from runtime.clients.kafka import client, client_properties
 from runtime.launch import progress
 from runtime.launch.progress import Progress
+from runtime.launch.usage_share import UsageShare
 
 PERIOD_S = 5.0
 _LAST_WORDS_S = 3.0
@@ -40,8 +42,8 @@ class HeartbeatSender:
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._sent = 0
-        self._cpu_seconds = 0.0
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._usage = UsageShare(members.count)
+        self._thread: threading.Thread | None = None
         properties = client_properties(platform)
         producer_properties = {
             "linger.ms": 0,
@@ -55,19 +57,18 @@ class HeartbeatSender:
 
     def __enter__(self) -> HeartbeatSender:
         if not self._quiet:
-            self._thread.start()
+            self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.update(progress.exiting)
-        if not self._quiet:
+        if self._thread is not None:
             self._thread.join(_LAST_WORDS_S)
             self._producers.current.flush(_LAST_WORDS_S)
 
     def start(self) -> None:
         """Start sending, of a quiet sender; once, while the context is open."""
-        self._quiet = False
-        self._thread.start()
+        self._thread = threads.start(self._run, "heartbeat")
 
     @property
     def progress(self) -> Progress:
@@ -97,10 +98,8 @@ class HeartbeatSender:
         """Send a snapshot of the progress at `now`; return whether more will follow."""
         beat = progress.heartbeat_at(done, now)
         leader = os.getsid(0)
-        used = processes.measure_session(leader)
-        # CPU time of ended orphans is missing from the session: never let the sum decrease
-        self._cpu_seconds = max(self._cpu_seconds, used.cpu_seconds)
-        beat.memory_bytes, beat.cpu_seconds = used.resident_bytes, self._cpu_seconds
+        share = self._usage.measure(processes.measure_session(leader))
+        beat.memory_bytes, beat.cpu_seconds = share.resident_bytes, share.cpu_seconds
         beat.overload = pressure.overload()
         beat.age_ms = processes.age_ms(leader) or processes.age_ms(os.getpid())
         self._sent += 1

@@ -187,7 +187,8 @@ def check_sinks(targets: Sequence[Target]) -> None:
     problems: list[JobError] = []
     for target in targets:
         try:
-            sinks.check(target)
+            with sinks.clients_of(target.kind):
+                sinks.check(target)
         except JobError as problem:
             problems.append(problem)
     if problems:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
@@ -25,7 +24,7 @@ from runtime.launch.drain import Drainer
 from runtime.launch.lane import Lane
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report, Trouble, trouble_of
-from runtime.sinks import BatchRef, Target
+from runtime.sinks import BatchRef, Target, clients_of
 from runtime.spool.log import LogAddress, TopicAddress, find_sinks, topic_of
 from runtime.spool.marker import Marker, parts_of
 from runtime.spool.state import MOST_BYTES, LogLimit
@@ -53,7 +52,6 @@ class Lanes:
         self._launch, self._leave = launch, leave
         self._targets = {target.name: target for target in targets}
         self._find, self._address = find, address
-        self._guards: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lanes: dict[str, Lane] = {}
         self._is_open = False
         self._look_at = time.monotonic()
@@ -66,7 +64,7 @@ class Lanes:
     def guard(self, name: str) -> threading.Lock:
         """Return the lock of the clients of a sink's kind in this process."""
         target = self._targets.get(name)
-        return self._guards[target.kind if target is not None else ""]
+        return clients_of(target.kind if target is not None else "")
 
     def begin_batch(self) -> dict[str, LogAddress]:
         """Return the sinks whose rows go to their logs, once there is room. Raises: what ended a drainer."""

@@ -76,7 +76,6 @@ class Listener(JsonListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """Add a committed batch to the progress, and update symptoms and warnings."""
-        first = self._launch.heartbeat.progress.beat.batch_id < 0
         report = event.progress
         read = metrics.of(report)
         batch = summarize_batch(report, read, self._attempts(report.batchId))
@@ -90,8 +89,7 @@ class Listener(JsonListener):
             report.batchId, [operator.operatorName for operator in report.stateOperators]
         )
         self._warn(published)
-        if first:
-            helpers.end(self._launch.session)
+        helpers.release(self._launch.run_dir, self._launch.session)
         if self._launch.writing.is_set() and not self._has_settled:
             self._has_settled = True
             self._checkpoint.forget_outdated()

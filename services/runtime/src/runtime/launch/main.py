@@ -1,7 +1,6 @@
-"""Run one launch of one dagger, or a spare before it has one (ADR 89), from command line to exit code.
+"""Run a driver's process from command line to exit code: one launch, or a spare without any yet (ADR 89).
 
-Exit codes: 0 drained, 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced by a newer generation. With an error,
-`exit.json` beside the spec has it in one sentence; stack traces stay on stderr, which is driver.log.
+Exit codes: 0 drained, 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced by a newer generation.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TextIO, cast
 
-from daggers.v1 import events_pb2
 from pyspark.sql import SparkSession
 
-from chassis.files import replace_text
-from chassis.logging import configure, logger
-from daggerspec import exits, rundir
-from runtime import errors
+from chassis.logging import configure
+from daggerspec import rundir
+from daggerspec.rundir import DriverIdentity
+from runtime import members
 from runtime.hiding import redact
-from runtime.launch import driverlog, planned, warmup_run
-from runtime.launch.driver import Driver
-from runtime.launch.launch import Launch
+from runtime.launch import warmup_run
+from runtime.launch.member import write_error
+from runtime.launch.process import DriverProcess, Sessions
 from runtime.launch.spare import Spare
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
@@ -36,8 +35,11 @@ _LAST_WORDS_S = 2.0  # less than the scheduler's wrapper lingers
 
 
 def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
-    """Run the launch and return its exit code. started: blocks until Spark is up, or raises why it is not."""
-    parser = argparse.ArgumentParser(prog="runtime", description="Runs one launch of one dagger.")
+    """Run the process and return its exit code.
+
+    started: blocks until Spark is up, or raises why it is not.
+    """
+    parser = argparse.ArgumentParser(prog="runtime", description="Runs launches of daggers.")
     parser.add_argument("--spec", type=Path, help="file that holds the serialised JobSpec")
     parser.add_argument("--generation", type=int, help="generation of this launch")
     parser.add_argument(
@@ -48,59 +50,35 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     options = parser.parse_args(arguments)
     if (options.spec is None, options.generation is None) != (options.spare is not None,) * 2:
         parser.error("a launch has --spec and --generation, a spare has --spare alone")
-    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=redact)
-    # a spare's directory is renamed to that of its launch, with its processes in it
-    folder = Path() if options.spare else options.spec.resolve().parent
+    configure(rundir.DRIVER_LOGGER, stream=cast(TextIO, members.Output()), as_driver=True, hidden=redact)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     jvm = JvmWatch()
-    jvm.follow(lambda: _end_without_jvm(folder, jvm.death()))
-    try:
-        with ExitStack() as process:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-            def session() -> SparkSession:
-                return process.enter_context(spark.stop_at_exit(started()))
-
+    with ExitStack() as stack:
+        sessions = Sessions(lambda: stack.enter_context(spark.stop_at_exit(started())))
+        process = DriverProcess(sessions, jvm)
+        jvm.follow(lambda: _end_without_jvm(process, jvm))
+        try:
             if options.spare is None:
-                _run(folder, options.generation, session, jvm)
-            else:
-                _wait(folder, Spare.listen(options.spare), session(), jvm)
-    except Exception as failure:  # noqa: BLE001 - nothing above this can report why the process ends
-        return _write_exit(folder, jvm.explain(failure), failure)
-    return 0
+                return process.run(options.spec.resolve().parent, options.generation)
+            assigned = _wait(Spare.listen(options.spare), sessions, jvm)
+            # a spare's directory was renamed to that of its launch, with its processes in it
+            return process.run(Path.cwd(), assigned.generation) if assigned is not None else 0
+        except Exception as failure:  # noqa: BLE001 - nothing above this can report why the process ends
+            return write_error(Path(), jvm.explain(failure), failure)
 
 
-def _wait(folder: Path, spare: Spare, session: SparkSession, jvm: JvmWatch) -> None:
-    """Warm up, wait for a launch, and run it. Raises: what ends the launch."""
+def _wait(spare: Spare, sessions: Sessions, jvm: JvmWatch) -> DriverIdentity | None:
+    """Warm up, and wait for a launch; None when it is over. Raises: what ends the spare."""
+    session = sessions.open()
     warmup_run.warm_up(session, jvm, over=spare.is_over)
-    assigned = spare.wait(session.sparkContext.uiWebUrl or "")
-    if assigned is not None:
-        _run(folder, assigned.generation, lambda: spark.another(session), jvm)
+    return spare.wait(session.sparkContext.uiWebUrl or "")
 
 
-def _run(folder: Path, generation: int, session: Callable[[], SparkSession], jvm: JvmWatch) -> None:
-    """Run the launch of this directory. Raises: what ends it."""
-    driverlog.follow(folder)
-    launch = Launch(planned.read_spec(folder / rundir.SPEC, generation), session)
-    driver = Driver(launch, jvm)
-    signal.signal(signal.SIGTERM, lambda *_: launch.stop())
-    driver.announce()
-    driver.run()
-
-
-def _end_without_jvm(folder: Path, why: events_pb2.DaggerError) -> None:
-    """End the process after the JVM's death, with a pause in which the main thread may log and end first."""
-    code = _write_exit(folder, why)
+def _end_without_jvm(process: DriverProcess, jvm: JvmWatch) -> None:
+    """End the process after the JVM's death, with a pause in which members may log and end first."""
+    code = process.fail(jvm.death())
     time.sleep(_LAST_WORDS_S)
     os._exit(code)
-
-
-def _write_exit(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
-    """Write exit.json and log the error; return the exit code."""
-    replace_text(folder / rundir.EXIT, errors.as_json(error))
-    with suppress(OSError):  # output goes through the JVM, which may be gone
-        # the trace follows the line, as text without a time of its own
-        logger().error("driver.ended", reason=error.reason, detail=error.detail, exc_info=failure)
-    return exits.code(error)
 
 
 def leave(code: int) -> None:

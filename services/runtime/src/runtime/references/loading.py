@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
 
 import daggersql
+from chassis import threads
 from chassis.files import replace_text
 from chassis.logging import logger
 from runtime.clients.egress import proxy_credentials, proxy_of
@@ -133,7 +135,7 @@ class References:
     def keep_fresh(self, ended: threading.Event) -> None:
         """Reload due tables between batches, too, until `ended`: so a warning ends with its cause."""
         if self._tables:
-            threading.Thread(target=self._keep_fresh, args=(ended,), name="references", daemon=True).start()
+            threads.start(partial(self._keep_fresh, ended), "references")
 
     def _keep_fresh(self, ended: threading.Event) -> None:
         while not ended.wait(_POLL_S):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkFiles, TaskContext
 
 from runtime.errors import internal
+from runtime.recent import cache_in_use
 from runtime.references.content import entries, mapping
 
 PROPERTY = "daggers.references"
@@ -57,6 +58,6 @@ def file_of(name: str) -> str:
     return str(file)
 
 
-@lru_cache(maxsize=32)
+@cache_in_use
 def _read(file: str) -> Content:
     return Content(json.loads(Path(SparkFiles.get(file)).read_text(encoding="utf-8")))

@@ -67,7 +67,7 @@ def main(
     options = parser.parse_args(arguments)
     folder: Path = options.run_dir.resolve()
     configure(rundir.REPLAY_LOGGER, as_driver=True, hidden=redact)
-    driverlog.follow(folder)
+    driverlog.follow(lambda: [folder])
     try:
         attempt = Attempt(
             planned.read_spec(folder / rundir.SPEC, options.generation),

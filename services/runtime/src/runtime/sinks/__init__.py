@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -215,6 +216,14 @@ def open_writer(target: Target) -> Writer:
 
 TAKES_ROWS = "It takes rows, as far as a question can tell."
 """Sentence about a sink that answers without one."""
+
+
+_locks: dict[str, threading.Lock] = {}
+
+
+def clients_of(kind: str) -> threading.Lock:
+    """Return the lock of the clients of one kind of sinks: in a driver they serve one thread at a time."""
+    return _locks.setdefault(kind, threading.Lock())
 
 
 def check(target: Target) -> None:

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from runtime.clients.sending import FEW_TRIES, Verdict, parts
 from runtime.encode import protobuf, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.errors import TemporaryError, external
+from runtime.recent import cache_in_use
 from runtime.sinks import RowWriter, Target, Writer
 
 _OF_SIZE: Final = re.compile(
@@ -206,7 +207,7 @@ def _describe(answer: CallAnswer) -> str:
     return "OK, and not what success_if says" if answer.status == StatusCode.OK else answer.status.name
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def _comparisons(text: str) -> tuple[success.Comparison, ...]:
     return success.parse(text)
 

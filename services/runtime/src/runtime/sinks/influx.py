@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -40,6 +39,7 @@ from runtime.encode import line_protocol
 from runtime.encode.readback import newest
 from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import redact
+from runtime.recent import cache_in_use
 from runtime.sinks import Outcome, Source, Target
 
 TIMEOUT_MS = 10_000
@@ -251,7 +251,7 @@ def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError
     return external("SINK_ADDRESS_REFUSED", detail, retryable=True)
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def _write_service(sink: bytes) -> WriteService:
     """Open a client, which the worker keeps between batches with its connections; it returns statuses."""
     return WriteService(  # type: ignore[no-untyped-call]  # the library's

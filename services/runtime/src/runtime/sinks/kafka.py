@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -36,6 +36,7 @@ from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import redact
+from runtime.recent import cache_in_use
 from runtime.sinks import TAKES_ROWS, Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
@@ -393,7 +394,7 @@ class _Client:
         return next((error for error in reversed(self.errors) if error.code() in _DENIED), None)
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def _client(address: bytes, dagger: str, topic: str) -> _Client:
     """Open an idempotent producer, which the worker keeps between batches with its connections.
 

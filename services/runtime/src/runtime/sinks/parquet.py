@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC
-from functools import lru_cache
 from secrets import token_hex
 from typing import Final, TypeAlias
 
@@ -32,6 +31,7 @@ from runtime.encode.parquet_file import Folders
 from runtime.encode.readback import newest
 from runtime.encode.rows import check_texts
 from runtime.errors import TemporaryError, user
+from runtime.recent import cache_in_use
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 from runtime.values import zones
 
@@ -194,7 +194,7 @@ def _table(target: Target) -> _ParquetTable:
     return _open_table(replace(target, part=None))
 
 
-@lru_cache(maxsize=16)
+@cache_in_use
 def _open_table(target: Target) -> _ParquetTable:
     """Open a table: a worker agrees on the columns once, not for each partition."""
     return _ParquetTable(target)

@@ -7,6 +7,7 @@ decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from runtime import members
 from runtime.source import quiet_shutdown
 from runtime.source.offsets import Offsets
 from runtime.source.plan import ReaderPlan
@@ -60,6 +62,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _planner(self) -> Planner | GivenPlanner:
         if self._cached_planner is None:
+            members.work_for(Path(self._plan.run_dir))  # Spark gives a reader a thread of its own
             self._cached_planner = (Planner if self._plan.given is None else GivenPlanner)(self._plan)
         return self._cached_planner
 

@@ -25,7 +25,8 @@ class OffsetRange:
 class ReadRanges:
     """Read these ranges, in order.
 
-    `planned_ms` is when the batch was planned; `siblings` the number of partitions that the reader reads.
+    `planned_ms` is when the batch was planned; `siblings` about how many partitions share a worker's memory:
+    those of the reader, times the launches of its process.
     """
 
     ranges: tuple[OffsetRange, ...]

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+
 from pyspark.sql import SparkSession
 
 _MODULES = {"pyspark.sql.worker.create_data_source", "pyspark.sql.worker.plan_data_source_read"}
+_starting = set[Path]()
+"""Run directories of the launches of this process whose streams start."""
+_guard = threading.Lock()
+
+
+def need(run_dir: Path) -> None:
+    """Keep the processes for the streams of a launch, which are about to start."""
+    with _guard:
+        _starting.add(run_dir)
+
+
+def release(run_dir: Path, session: SparkSession | None) -> None:
+    """End the processes once the last launch that needed them does so no longer.
+
+    session: None where Spark may be gone; then they stay until another launch releases them.
+    """
+    if run_dir not in _starting:
+        return
+    with _guard:
+        _starting.discard(run_dir)
+        if session is not None and not _starting:
+            end(session)
 
 
 def end(session: SparkSession) -> None:
-    """End these processes: each takes 25 MiB as the parent of ended workers.
+    """End the processes: each takes 25 MiB as the parent of ended workers.
 
     Spark starts them again if needed.
     """

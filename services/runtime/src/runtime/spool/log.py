@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -24,6 +24,7 @@ from kafkaclient.tail import bounds
 from runtime.clients import kafka
 from runtime.clients import offsets_reading as reading
 from runtime.errors import JobError, TemporaryError, external
+from runtime.recent import cache_in_use
 
 RECORD_BYTES: Final = 512 * 1024
 """Most bytes of rows in a record, unless one row has more."""
@@ -224,7 +225,7 @@ class TopicLog:
         return kafka.consumer(self._platform, "daggers-spool", {"queued.max.messages.kbytes": 4_096})
 
 
-@lru_cache(maxsize=16)
+@cache_in_use
 def _open(platform: bytes, topic: str) -> Log:
     return TopicLog(spec_pb2.KafkaAddress.FromString(platform), topic)
 

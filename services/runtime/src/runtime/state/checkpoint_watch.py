@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from daggers.v1 import spec_pb2
 
+from chassis import threads
 from chassis.logging import logger
 from runtime.errors import JobError
 from runtime.state import damage, root
@@ -39,7 +40,7 @@ class CheckpointWatcher:
 
     def follow(self) -> None:
         """Start the watching thread."""
-        threading.Thread(target=self._watch, name="checkpoint", daemon=True).start()
+        threads.start(self._watch, "checkpoint")
 
     def check(self) -> None:
         """Raise JobError (EXTERNAL, retryable) if something is missing. Never blocks."""

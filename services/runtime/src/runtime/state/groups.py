@@ -15,12 +15,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructType
 
+from chassis import threads
 from chassis.logging import logger
 from daggersql.plan import GroupBound
 
@@ -78,7 +80,7 @@ class Groups:
     def follow(self, ended: threading.Event) -> None:
         """Check every PERIOD_S until `ended`; not at all for a query without limits."""
         if self._bounds:
-            threading.Thread(target=self._run, args=(ended,), name="groups", daemon=True).start()
+            threads.start(partial(self._run, ended), "groups")
 
     def record_batch(self, batch_id: int, operators: Sequence[str]) -> None:
         """Record a committed batch. operators: names of the query's stateful operators, in order."""

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from chassis import threads
 from chassis.pressure import HOST_OVERLOADED, overload
 from runtime.errors import FencedError, JobError, external
 from runtime.state.store import Store
@@ -143,7 +144,7 @@ class LeaseWatcher:
         self._wake = wake
         self._ended = ended
         self._failure: JobError | None = None
-        threading.Thread(target=self._watch, name="lease", daemon=True).start()
+        threads.start(self._watch, "lease")
 
     def check(self) -> None:
         """Raise FencedError or JobError (EXTERNAL, retryable) if the lease is lost. Never blocks."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -29,6 +28,7 @@ from runtime.decode.json_text import renderer
 from runtime.decode.times import duration_us, instant_us
 from runtime.encode import json_text
 from runtime.errors import JobError, user
+from runtime.recent import cache_in_use
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES = (TIMESTAMP, DURATION)
@@ -153,7 +153,7 @@ def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int
     return texts, len(decoded.broken)
 
 
-@lru_cache(maxsize=256)
+@cache_in_use
 def _reader(files: bytes, message: str, path: str) -> _Path:
     """Build the decoder of one field. Raises: JobError for a message or a path that is not there."""
     descriptor = find_message(_pool(files), message)
@@ -174,7 +174,7 @@ def _reader(files: bytes, message: str, path: str) -> _Path:
     return _Path(Decoder(descriptor, [path], None), tuple(names[:-1] if is_wrapped else names), default)
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def _pool(files: bytes, *, plain_times: bool = False) -> DescriptorPool:
     """Build a pool of the message types. With `plain_times`, times and durations are messages like any other,
     whose nanos are all there: as columns they have microseconds.

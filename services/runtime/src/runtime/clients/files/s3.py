@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, Final
 
 import boto3
@@ -23,6 +22,7 @@ from runtime.clients import egress, handshake, secrets
 from runtime.clients.files import StoredFile
 from runtime.errors import INTERNAL, JobError, TemporaryError, external, user
 from runtime.hiding import hide
+from runtime.recent import cache_in_use
 
 _PROBE: Final = "_daggers/probe"
 _GONE: Final = ("NoSuchUpload", "NoSuchKey", "404")
@@ -195,7 +195,7 @@ def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-@lru_cache(maxsize=8)
+@cache_in_use
 def _client(resolved: bytes) -> Any:
     """Return the cached client of a serialised sink. Raises: JobError for a missing secret."""
     sink = spec_pb2.ResolvedSink.FromString(resolved)

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 
 from chassis.logging import logger
 from daggerspec import rundir
+from runtime import members
 from runtime.errors import TemporaryError
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import LostRecords, Offsets, Partition, Positions
@@ -178,13 +179,14 @@ class Planner:
             for partition, offset in sorted(end.next.items())
             if partition.topic not in plan.missing
         ]
+        siblings = len(ranges) * members.count()
         tasks: list[Task] = [
-            ReadRanges(group, end.planned, len(ranges))
+            ReadRanges(group, end.planned, siblings)
             for group in group_ranges((range_ for range_ in ranges if range_.end > range_.start), plan.slots)
         ]
         if end.idle_advance > here.idle_advance:
             tasks.append(AdvanceWatermark(end.idle_advance))
-        return tasks or [ReadRanges(tuple(ranges[:1]), end.planned, len(ranges))]
+        return tasks or [ReadRanges(tuple(ranges[:1]), end.planned, siblings)]
 
     def commit(self, end: Offsets) -> None:
         """Commit the dagger's offsets for Kafka's own tools; the truth is Spark's checkpoint."""

@@ -153,9 +153,8 @@ class ConsumerCache:
     def read(self, plan: ReaderPlan, wanted: OffsetRange, siblings: int) -> Iterator[Records]:
         """Yield the records of a range, in order, at most 10,000 or 16 MiB at a time.
 
-        `siblings` is the number of partitions the reader reads: each gets an equal part of the memory. While
-        Kafka does not answer this waits, with a warning in the log; it raises `JobError` (EXTERNAL) when
-        Kafka refuses.
+        `siblings` is as in `ReadRanges`: each partition gets an equal part of the memory. While Kafka does
+        not answer this waits, with a warning in the log; it raises `JobError` (EXTERNAL) when Kafka refuses.
         """
         if plan.range_end is not None:
             self._leave(plan.launch)

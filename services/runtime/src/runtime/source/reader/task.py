@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from pyspark import TaskContext
 
 from daggersql import Condition
 from runtime.clients.quarantine import Quarantine
+from runtime.recent import cache_in_use
 from runtime.source.event_times import descriptor
 from runtime.source.given_records import read_given
 from runtime.source.plan import ReaderPlan
@@ -96,7 +96,7 @@ def _rows_of(plan: ReaderPlan) -> Rows:
     return _rows(plan.descriptors, plan.message, plan.paths, plan.time_field, plan.tolerance, plan.conditions)
 
 
-@lru_cache(maxsize=16)
+@cache_in_use
 def _rows(
     descriptors: bytes,
     message: str,
@@ -116,7 +116,7 @@ def _set_aside(plan: ReaderPlan) -> Quarantine | Examples:
     return _quarantine(plan.dagger, plan.generation, _to_key(plan.platform))
 
 
-@lru_cache(maxsize=4)
+@cache_in_use
 def _quarantine(dagger: str, generation: int, properties: tuple[tuple[str, str], ...]) -> Quarantine:
     """Open a quarantine for each launch: what Kafka refuses of one launch ends no other."""
     del dagger, generation

@@ -1,0 +1,59 @@
+"""A thread writes to the log of the launch that it works for, and all else to that of the process."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from chassis import threads
+from runtime import members
+
+DEADLINE_S = 60.0
+
+
+def test_threads_of_two_launches_write_to_their_own_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    both = threading.Barrier(2)
+
+    def run(run_dir: Path) -> None:
+        with members.join(run_dir):
+            both.wait(DEADLINE_S)
+            members.write(f"printed for {run_dir.name}\n")
+            threads.start(partial(members.Output().write, f"logged for {run_dir.name}\n"), "x").join(
+                DEADLINE_S
+            )
+            counts.append(members.count())
+            both.wait(DEADLINE_S)
+
+    counts: list[int] = []
+    started = []
+    for run_dir in (one, other):
+        run_dir.mkdir()
+        started.append(threads.start(partial(run, run_dir), run_dir.name))
+    for thread in started:
+        thread.join(DEADLINE_S)
+    members.Output().write("of nobody\n")
+
+    assert counts == [2, 2]
+    assert members.count() == 1
+    for run_dir in (one, other):
+        expected = f"printed for {run_dir.name}\nlogged for {run_dir.name}\n"
+        assert (run_dir / "driver.log").read_text() == expected
+    assert capsys.readouterr() == ("", "of nobody\n")
+
+
+def test_what_works_for_a_launch_that_has_ended_writes_to_the_log_of_the_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with members.join(tmp_path):
+        pass
+    with members.working_for(tmp_path):
+        members.Output().write("late\n")
+
+    assert capsys.readouterr().err == "late\n"
+    assert (tmp_path / "driver.log").read_text() == ""
