@@ -18,7 +18,7 @@ from daggers.v1 import gateway_pb2
 from daggerspec.priority import is_critical
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
-from fleet.fold.phases import STARTING, STOPPING
+from fleet.fold.phases import STOPPING
 
 LONGEST_START: Final = timedelta(seconds=90)
 """Time for which a start takes a core of its host at most."""
@@ -31,11 +31,10 @@ Order = tuple[int, datetime, int, str]
 
 def count_starts(fleet: Fleet, now: datetime) -> Counter[str]:
     """Count the starts that take a core now, by host."""
-    occupied = (fleet.daggers[name] for name in fleet.occupied)
     return Counter(
         fleet.host_of(dagger)
-        for dagger in occupied
-        if dagger.phase == STARTING and now - dagger.phase_time < LONGEST_START
+        for dagger in fleet.drivers.starting.values()
+        if now - dagger.phase_time < LONGEST_START
     )
 
 

@@ -6,7 +6,7 @@ The fold refuses a dagger too many, wherever the record came from. A launch too 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB, MA
 from fleet.fold.answers import Code, Refusal, about
 from fleet.fold.catalogue import Catalogue
 from fleet.fold.dagger import Dagger
+from fleet.fold.drivers import Usage
 from fleet.fold.phases import DELETED
 from fleet.fold.tenancy import administrators
 
@@ -176,18 +177,19 @@ def _refuse_name(team: str, measure: str, instead: str, used: int) -> Refusal:
     return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
 
 
-def full(
-    catalogue: Catalogue, running: Iterable[Dagger], here: Sequence[Dagger], dagger: Dagger, room: Room
-) -> Full | None:
+def full(catalogue: Catalogue, own: Usage, here: Usage, dagger: Dagger, room: Room) -> Full | None:
     """Return why this dagger gets no driver now, the host's reasons first; None where there is room.
 
-    `running`: those of which a driver runs or may run; `here`: those of them whose host has this room.
+    own: what its team uses already. here: what is used of the host that has this room.
     """
     need = need_mib(dagger.spec, room.driver_memory_mib)
     if (why := host_full(here, need, room, lower="lower its driver_memory, ")) is not None:
         return why
-    team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
-    for name, has, more in (("drivers", _drivers(own), 1), ("memory_mib", _memory(own, room), need)):
+    team = dagger.spec.team
+    for name, has, more in (
+        ("drivers", own.drivers, 1),
+        ("memory_mib", own.memory_mib(room.driver_memory_mib), need),
+    ):
         quota = of(catalogue, team, name)
         if quota.HasField("hard") and has + more > quota.hard:
             text = (
@@ -198,11 +200,11 @@ def full(
     return None
 
 
-def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = "") -> Full | None:
+def host_full(running: Usage, need: int, room: Room, *, lower: str = "") -> Full | None:
     """Return why a host has no room for `need` MiB beside the drivers that run; None where it has. lower:
     text that says how the dagger can need less, for the start of the advice.
     """
-    used, drivers = _memory(running, room), _drivers(running)
+    used, drivers = running.memory_mib(room.driver_memory_mib), running.drivers
     if room.drivers is not None and drivers >= room.drivers:
         return Full(
             MAX_DRIVERS,
@@ -219,42 +221,35 @@ def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = 
     return None
 
 
-def mib_left(running: Sequence[Dagger], room: Room) -> int | None:
+def mib_left(running: Usage, room: Room) -> int | None:
     """Return MiB that a host has beside the drivers that run there; None: nobody counts."""
-    return None if room.memory_mib is None else room.memory_mib - _memory(running, room)
+    if room.memory_mib is None:
+        return None
+    return room.memory_mib - running.memory_mib(room.driver_memory_mib)
 
 
-def room_left(running: Sequence[Dagger], room: Room) -> int | None:
+def room_left(running: Usage, room: Room) -> int | None:
     """Return how many drivers of the usual size a host takes beside those that run; None: nobody counts."""
     bounds = []
     if room.drivers is not None:
-        bounds.append(room.drivers - _drivers(running))
-    if room.memory_mib is not None:
-        usual = need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
-        bounds.append((room.memory_mib - _memory(running, room)) // usual)
+        bounds.append(room.drivers - running.drivers)
+    if (left := mib_left(running, room)) is not None:
+        bounds.append(left // need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib))
     return max(0, min(bounds)) if bounds else None
 
 
-def count_alike(running: Sequence[Dagger], room: Room) -> int | None:
+def count_alike(running: Usage, room: Room) -> int | None:
     """Return how many more daggers like those that run fit beside them, of the usual size where none runs;
     None: nobody counts.
     """
-    bounds, drivers = [], _drivers(running)
+    bounds, drivers = [], running.drivers
     if room.drivers is not None:
         bounds.append(room.drivers - drivers)
     if room.memory_mib is not None:
-        used = _memory(running, room)
+        used = running.memory_mib(room.driver_memory_mib)
         mib_of_one = used / drivers if drivers else need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
         bounds.append(int((room.memory_mib - used) // mib_of_one))
     return max(0, min(bounds)) if bounds else None
-
-
-def _drivers(daggers: Iterable[Dagger]) -> int:
-    return sum(len(dagger.running) for dagger in daggers)
-
-
-def _memory(daggers: Iterable[Dagger], room: Room) -> int:
-    return sum(len(dagger.running) * need_mib(dagger.spec, room.driver_memory_mib) for dagger in daggers)
 
 
 # ---- What is used, and warned of ---------------------------------------------------------------------------
@@ -267,11 +262,11 @@ def uses(
     dagger.
     """
     own = list(living(daggers, team))
-    occupied, flows = [dagger for dagger in own if dagger.occupied], [rates(dagger) for dagger in own]
+    running, flows = Usage.of(dagger for dagger in own if dagger.occupied), [rates(dagger) for dagger in own]
     return {
         "daggers": len(own),
-        "drivers": _drivers(occupied),
-        "memory_mib": _memory(occupied, Room()),
+        "drivers": running.drivers,
+        "memory_mib": running.memory_mib(Room().driver_memory_mib),
         "records_per_second": sum(records for records, _ in flows),
         "rows_per_minute": sum(rows for _, rows in flows),
     }

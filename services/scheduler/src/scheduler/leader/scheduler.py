@@ -101,7 +101,7 @@ def election_events(fleet: Fleet, room: Callable[[], Room]) -> ElectionEvents:
         return None if leader is None else Holder(leader.epoch, leader.scheduler_id)
 
     def beat(epoch: int, me: str) -> telemetry_pb2.SchedulerBeat:
-        running = fleet.occupied_on(fleet.leader.host) if fleet.leader else []
+        running = fleet.drivers.on(fleet.leader.host if fleet.leader else "").usage
         return telemetry_pb2.SchedulerBeat(
             epoch=epoch, scheduler_id=me, room=quotas.room_left(running, room())
         )
