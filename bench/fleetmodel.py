@@ -27,7 +27,10 @@ _META = events_pb2.RequestMeta(actor="bench")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A fleet of `daggers` that run, as many on each of the `hosts`; `first`: sequence of its first record."""
+    """A fleet of `daggers` that run, as many on each of the `hosts`.
+
+    first: sequence of its first record.
+    """
 
     daggers: int
     hosts: int
@@ -42,6 +45,11 @@ class Model:
     def host_names(self) -> Sequence[str]:
         """Names of the hosts."""
         return [f"host-{number:02}" for number in range(self.hosts)]
+
+    @property
+    def host_epochs(self) -> Sequence[int]:
+        """Epochs of the hosts, in the order of their names: sequences of their registrations."""
+        return range(self.first + 1 + TEAMS + STREAMS, self.first + 1 + TEAMS + STREAMS + self.hosts)
 
     def host_of(self, number: int) -> str:
         """Return the host of a dagger by its number."""
