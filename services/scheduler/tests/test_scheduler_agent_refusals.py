@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
 from services.scheduler.tests.newer_fields import extend
 from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain, two_hosts
 from services.scheduler.tests.scheduler_replays import asked, finished
 from services.scheduler.tests.scheduler_world import HOST, META, World, until
 
+from eventlog.testing import record
 from fleet import Dagger, Fleet
+from fleet.decide import requirements
 from fleet.decide.observation import Presence
 from fleet.fold.hosts import host_subject
 from scheduler.leader.inventory import Inventory
@@ -140,3 +144,45 @@ def test_a_host_lacks_files_users_of_teams_and_the_reader() -> None:
     assert inventory("crm", "hr", there="/a") == ["users", "file /b"]
     assert inventory("crm", "hr", users=("crm",), there="/a") == ["user of hr", "file /b"]
     assert inventory(reader=False) == ["reader", "users", "file /a", "file /b"]
+
+
+def test_files_are_looked_for_again_only_where_a_specification_or_the_catalogue_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet, searched = Fleet(), list[str]()
+
+    def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
+        searched.append(spec.sql)
+        return requirements.find_files(fleet, spec)
+
+    monkeypatch.setattr("scheduler.leader.inventory.find_files", find_files)
+    of_host = Inventory(fleet, has_user=lambda _: False, reader=True)
+
+    def put(sequence: int, message: Message) -> None:
+        fleet.apply(record(message, sequence=sequence))
+
+    def ask(name: str, table: str) -> events_pb2.DaggerRequested:
+        spec = spec_pb2.DaggerSpec(sql=f"SELECT '{table}'")
+        return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
+
+    def register(table: str, location: str) -> events_pb2.ReferenceRegistered:
+        reference = spec_pb2.ReferenceTable(name=table, location=location)
+        return events_pb2.ReferenceRegistered(meta=META, reference=reference)
+
+    put(0, register("cities", "/a"))
+    put(1, ask("d", "cities"))
+    put(2, ask("e", "none"))
+    first, again = of_host.list_files(), of_host.list_files()
+    put(3, ask("e", "cities"))
+    after_edit = of_host.list_files()
+    put(4, register("cities", "/b"))
+    after_registration = of_host.list_files()
+
+    assert [first, again, after_edit, after_registration] == [["/a"], ["/a"], ["/a"], ["/b"]]
+    assert searched == [
+        "SELECT 'cities'",
+        "SELECT 'none'",
+        "SELECT 'cities'",  # of e alone
+        "SELECT 'cities'",
+        "SELECT 'cities'",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,8 @@ from fleet.fold.phases import DELETED
 MOST: Final = 1_000
 """Words that a host registers at most: a record has an end."""
 _ANSWERS_WITHIN_S: Final = 5.0
+_NAME_FILES: Final = ("cluster", "stream", "sink", "secret", "reference")
+"""Kinds of the registered objects by which `find_files` finds paths."""
 _READER_FILES: Final = "source/reader/native_reader-*.so"
 
 
@@ -47,11 +49,31 @@ class Inventory:
         """
         self._fleet, self._has_user, self._reader, self._is_readable = fleet, has_user, reader, is_readable
         self._looking: asyncio.Task[list[str]] | None = None
+        self._files: dict[str, tuple[spec_pb2.DaggerSpec, frozenset[str]]] = {}
+        """Specification of each dagger, and the paths that were found for it, by the dagger's name."""
+        self._registered: Mapping[str, Mapping[str, int]] = {}
+        """Sequence of all that was registered when they were found, by kind and name."""
 
     def list_files(self) -> list[str]:
-        """List the paths that daggers read which are not deleted. To be called where the fold is read."""
-        living = (dagger.spec for dagger in self._fleet.daggers.values() if dagger.phase != DELETED)
-        return sorted({path for spec in living for path in find_files(self._fleet, spec)})
+        """List the paths that daggers read which are not deleted. To be called where the fold is read.
+
+        Paths are only looked for where a specification has changed, or what is registered.
+        """
+        fleet, before = self._fleet, self._files
+        registered = {
+            kind: {name: entry.sequence for name, entry in fleet.catalogue.entries(kind).items()}
+            for kind in _NAME_FILES
+        }
+        if registered != self._registered:
+            self._registered, before = registered, {}
+        self._files = {
+            name: known
+            if (known := before.get(name)) is not None and known[0] is dagger.spec
+            else (dagger.spec, find_files(fleet, dagger.spec))
+            for name, dagger in fleet.daggers.items()
+            if dagger.phase != DELETED
+        }
+        return sorted(set[str]().union(*(files for _, files in self._files.values())))
 
     async def look_for(self, paths: Iterable[str]) -> list[str] | None:
         """List the paths that are not there; None where a file system does not answer in time.
