@@ -171,11 +171,16 @@ def test_the_index_of_drivers_is_that_of_all_daggers_however_they_came_to_be(ste
     for dagger in fleet.daggers.values():
         anew.put(dagger, fleet.host_of(dagger))
     occupied = [dagger for dagger in fleet.daggers.values() if dagger.occupied]
+    living = [dagger for dagger in fleet.daggers.values() if dagger.phase != DELETED]
 
     assert fleet.drivers == anew
     assert fleet.occupied == {dagger.name for dagger in occupied}
     assert set(fleet.drivers.starting) == {
         name for name, dagger in fleet.daggers.items() if dagger.phase == STARTING
+    }
+    assert {team: set(names) for team, names in fleet.of_teams.items()} == {
+        team: {dagger.name for dagger in living if dagger.spec.team == team}
+        for team in {dagger.spec.team for dagger in living}
     }
     assert set(fleet.replaying) == {name for name, dagger in fleet.daggers.items() if dagger.replay}
     for team in {dagger.spec.team for dagger in fleet.daggers.values()}:

@@ -154,7 +154,7 @@ def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
         asked("two"),
         *running("one"),
     )
-    used = quotas.uses(fleet.daggers, "pricing", lambda _: (50.1, 0))
+    used = quotas.uses(fleet.list_of_team("pricing"), lambda _: (50.1, 0))
 
     assert used == {
         "daggers": 2, "drivers": 1, "memory_mib": 2_304, "records_per_second": 100.2, "rows_per_minute": 0,

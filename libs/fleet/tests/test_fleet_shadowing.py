@@ -244,4 +244,4 @@ def test_a_shadow_takes_as_much_room_as_its_driver() -> None:
     assert both.running == (OLD, SHADOW)
     assert [full(drivers=2), full(drivers=3)] == [quotas.MAX_DRIVERS, ""]
     assert [full(memory_mib=3 * need - 1), full(memory_mib=3 * need)] == [quotas.MAX_MEMORY, ""]
-    assert quotas.uses(fleet.daggers, "", lambda _: (0, 0))["drivers"] == 2
+    assert quotas.uses(fleet.list_of_team(""), lambda _: (0, 0))["drivers"] == 2

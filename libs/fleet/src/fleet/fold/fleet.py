@@ -102,6 +102,8 @@ class Fleet:
         """By name. A deleted one stays, in phase DELETED, until its name is used again."""
         self.drivers = DriverIndex()
         """Daggers of which a driver runs or may run, by host and by team."""
+        self.of_teams: dict[str, dict[str, None]] = {}
+        """Names of the daggers that are not deleted, by team."""
         self.replaying: dict[str, None] = {}
         """Names of the daggers that have, or had, a replay."""
         self.answers: OrderedDict[str, Answer] = OrderedDict()
@@ -164,6 +166,10 @@ class Fleet:
         """Return a dagger that is not deleted, or None."""
         dagger = self.daggers.get(name)
         return None if dagger is None or dagger.phase == DELETED else dagger
+
+    def list_of_team(self, team: str) -> list[Dagger]:
+        """List the daggers of a team that are not deleted, sorted by name."""
+        return [self.daggers[name] for name in sorted(self.of_teams.get(team, ()))]
 
     def readers(self, stream: str) -> list[str]:
         """Return the names of the daggers that are not deleted and read a stream, sorted."""
@@ -285,6 +291,14 @@ class Fleet:
 
     def put(self, dagger: Dagger) -> None:
         """Replace the state of a dagger, as the fold and who restores one do."""
+        before = self.daggers.get(dagger.name)
+        if before is not None and before.phase != DELETED:
+            names = self.of_teams[before.spec.team]
+            del names[dagger.name]
+            if not names:
+                del self.of_teams[before.spec.team]
+        if dagger.phase != DELETED:
+            self.of_teams.setdefault(dagger.spec.team, {})[dagger.name] = None
         self.daggers[dagger.name] = dagger
         self.drivers.put(dagger, self.host_of(dagger))
         if dagger.replay is not None:
@@ -370,7 +384,7 @@ class Fleet:
             return (
                 removal.refuse_unregistered(self.catalogue, request)
                 or ownership.refuse_request(self.catalogue, request)
-                or quotas.refuse_dagger(self.catalogue, self.daggers, request)
+                or quotas.refuse_dagger(self.catalogue, self.of_teams.get(request.spec.team, ()), request)
                 or after
             )
         return after

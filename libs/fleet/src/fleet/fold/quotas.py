@@ -6,7 +6,7 @@ The fold refuses a dagger too many, wherever the record came from. A launch too 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,28 +83,19 @@ def of(catalogue: Catalogue, team: str, name: str) -> access_pb2.Quota:
     return quota
 
 
-def living(daggers: Mapping[str, Dagger], team: str) -> Iterator[Dagger]:
-    """Yield the daggers of a team that are not deleted, by name."""
-    for name in sorted(daggers):
-        if daggers[name].spec.team == team and daggers[name].phase != DELETED:
-            yield daggers[name]
-
-
 # ---- What is refused ---------------------------------------------------------------------------------------
 
 
 def refuse_dagger(
-    catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
+    catalogue: Catalogue, own: Collection[str], event: events_pb2.DaggerRequested
 ) -> Refusal | None:
-    """Refuse a team a further dagger beyond its quota; what it has already may change."""
-    team = event.spec.team
-    quota, before = of(catalogue, team, "daggers"), daggers.get(event.name)
-    if not quota.HasField("hard") or (
-        before is not None and before.phase != DELETED and before.spec.team == team
-    ):
-        return None
-    has = sum(1 for _ in living(daggers, team))
-    if has < quota.hard:
+    """Refuse a team a further dagger beyond its quota; what it has already may change.
+
+    own: names of the team's daggers that are not deleted.
+    """
+    team, has = event.spec.team, len(own)
+    quota = of(catalogue, team, "daggers")
+    if not quota.HasField("hard") or event.name in own or has < quota.hard:
         return None
     more = f"delete one, or ask {administrators(catalogue)} for more"
     text = f"team {team} has {has:,} daggers, and its quota is {quota.hard:,}: {more}"
@@ -255,13 +246,10 @@ def count_alike(running: Usage, room: Room) -> int | None:
 # ---- What is used, and warned of ---------------------------------------------------------------------------
 
 
-def uses(
-    daggers: Mapping[str, Dagger], team: str, rates: Callable[[Dagger], tuple[float, float]]
-) -> dict[str, float]:
-    """Return what a team uses now, by measure. rates: returns records a second and rows a minute of a
-    dagger.
+def uses(own: Collection[Dagger], rates: Callable[[Dagger], tuple[float, float]]) -> dict[str, float]:
+    """Return what a team uses now, by measure. own: its daggers that are not deleted. rates: returns records
+    a second and rows a minute of a dagger.
     """
-    own = list(living(daggers, team))
     running, flows = Usage.of(dagger for dagger in own if dagger.occupied), [rates(dagger) for dagger in own]
     return {
         "daggers": len(own),

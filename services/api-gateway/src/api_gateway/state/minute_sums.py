@@ -17,6 +17,7 @@ from daggers.v1 import telemetry_pb2
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.state.database import in_thread
+from api_gateway.state.eviction import Eviction
 from api_gateway.state.fold import Fold
 from api_gateway.state.following import follow_on
 from api_gateway.state.minute_table import Block, MinuteTable
@@ -59,6 +60,7 @@ class MinuteCache:
     ) -> None:
         self._heartbeats, self._fold, self._table, self._now = heartbeats, fold, table, clock
         self._entries: dict[str, _Entry] = {}
+        self._eviction = Eviction()
         self.since = datetime.fromtimestamp(0, UTC)
         """From when on heartbeats are read, or were read last."""
 
@@ -164,8 +166,6 @@ class MinuteCache:
     def _entry_of(self, dagger: Dagger) -> _Entry:
         entry = self._entries.get(dagger.name)
         if entry is None or entry.created != dagger.create_sequence:
-            # a new name: drop those of deleted daggers, so the cache stays as small as the fleet
-            for name in [name for name in self._entries if self._fold.fleet.living(name) is None]:
-                del self._entries[name]
+            self._eviction.make_room(self._entries, self._fold.fleet)
             entry = self._entries[dagger.name] = _Entry(dagger.create_sequence)
         return entry
