@@ -179,11 +179,15 @@ class Life:
         return f"{dagger.name} is {phase} with {len(drivers)} drivers and {desired} was asked"
 
     def _has_no_host(self, dagger: Dagger) -> bool:
-        """Tell whether a dagger waits because the hosts of its zone are gone, or may not have its state."""
+        """Tell whether a dagger waits because the hosts of its zone are gone or drained for good, or may not
+        have its state.
+        """
         error, zone = dagger.last_error, dagger.spec.needs.get("zone", "")
         if error is None or error.reason != NO_HOST or not zone:
             return False
-        there = [host for host in self.crew.hosts if host.zone == zone and not host.gone]
+        retired = self.people.retired
+        able = [host for host in self.crew.hosts if not host.gone and host is not retired]
+        there = [host for host in able if host.zone == zone]
         return not there or not self.crew.shared or not all(host.agent for host in self.crew.hosts)
 
     def _may_fire(self, name: str) -> bool:
