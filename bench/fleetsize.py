@@ -219,6 +219,9 @@ def _measure(bench: Bench, warm: float, seconds: float) -> None:
         print(f"{name}: {cores[name]:.2f} cores, {size:.0f} MiB", flush=True)
     split = " + ".join(f"{name} {part:.2f}" for name, part in cores.items())
     print(f"together: {sum(cores.values()):.2f} cores ({split})", flush=True)
+    print(
+        f"heartbeats, one for each dagger: at most {_oldest_heartbeat(bench.gateway):.1f} s old", flush=True
+    )
     for size in (100, 1_000):
         took = sorted(_list(bench.gateway, size))
         print(
@@ -226,6 +229,18 @@ def _measure(bench: Bench, warm: float, seconds: float) -> None:
             f" p95 {took[len(took) * 95 // 100] * 1000:.0f} ms",
             flush=True,
         )
+
+
+def _oldest_heartbeat(gateway: str) -> float:
+    """Return how long ago the gateway heard that dagger of a page which it has not heard for longest, in
+    seconds: what it cannot follow, it hears less often than every 5 s.
+    """
+    options = [("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(gateway, options=options) as channel:
+        stub = gateway_pb2_grpc.DaggerServiceStub(channel)
+        answer = stub.ListDaggers(gateway_pb2.ListDaggersRequest(page_size=1_000), timeout=60)
+        now = time.time()
+        return now - min(dagger.vitals.heard_time.ToMilliseconds() / 1000 for dagger in answer.daggers)
 
 
 def _list(gateway: str, size: int) -> Iterator[float]:

@@ -30,7 +30,7 @@ from fleet.health.minutes import HOUR, MINUTES, MinuteSums, minute_of, newest_in
 _SAVE_EVERY_S: Final = 60.0
 # Minutes before the last save whose heartbeats are read again: the first count has to have one before it.
 _BEFORE_MIN: Final = 10
-# Other calls are answered in between while a day of heartbeats is read.
+# Calls are answered in between while blocks are read.
 _BREATHER: Final = 100
 
 
@@ -139,13 +139,10 @@ class MinuteCache:
         def report(error: LogUnavailable) -> None:
             logger().warning("minutes.follow_failed", detail=str(error))
 
-        applied = 0
         async with aclosing(follow_on(self._heartbeats, lambda: self.since, report)) as arrivals:
             async for arrival in arrivals:
-                self.since, applied = self._later(arrival.record.time), applied + 1
+                self.since = self._later(arrival.record.time)
                 self.take(arrival)
-                if arrival.past and applied % _BREATHER == 0:
-                    await asyncio.sleep(0)
 
     def _later(self, time: datetime) -> datetime:
         """Return from when on heartbeats are read next; a writer's clock that is ahead skips none."""
