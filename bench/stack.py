@@ -73,7 +73,7 @@ def stack(*, spare: bool = False) -> Iterator[Stack]:
 
 @contextmanager
 def kafka_alone() -> Iterator[tuple[Path, str, Path]]:
-    """The embedded Kafka in a folder of its own, its address, and its JAVA_HOME; nothing else runs."""
+    """Start the embedded Kafka alone; yield its folder, its address, and its JAVA_HOME."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="daggers-bench-") as folder:
         state_dir = Path(folder)

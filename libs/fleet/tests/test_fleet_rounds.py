@@ -10,7 +10,7 @@ from fleet.decide.rounds import PART, Rounds
 TICK = timedelta(seconds=1)
 
 
-def begun(count: int) -> tuple[Rounds, dict[str, None]]:
+def begin_rounds(count: int) -> tuple[Rounds, dict[str, None]]:
     names = dict.fromkeys(f"d{number:05}" for number in range(count))
     rounds = Rounds(TICK)
     rounds.begin(lambda: names)
@@ -18,13 +18,13 @@ def begun(count: int) -> tuple[Rounds, dict[str, None]]:
 
 
 def test_who_begins_looks_at_all() -> None:
-    rounds, names = begun(3 * PART)
+    rounds, names = begin_rounds(3 * PART)
 
     assert rounds.take(START) == names.keys()
 
 
 def test_a_small_fleet_is_looked_at_whole_at_each_tick_and_only_then() -> None:
-    rounds, names = begun(PART)
+    rounds, names = begin_rounds(PART)
     rounds.take(START)
 
     assert rounds.take(START + TICK / 2) == set()
@@ -32,7 +32,7 @@ def test_a_small_fleet_is_looked_at_whole_at_each_tick_and_only_then() -> None:
 
 
 def test_a_large_fleet_is_looked_at_in_parts_and_what_changed_at_once() -> None:
-    rounds, names = begun(3 * PART)
+    rounds, names = begin_rounds(3 * PART)
     rounds.take(START)
     last = list(names)[-1]
     rounds.note(last)
@@ -46,7 +46,7 @@ def test_a_large_fleet_is_looked_at_in_parts_and_what_changed_at_once() -> None:
 
 
 def test_what_changed_is_not_looked_at_again_in_the_same_round() -> None:
-    rounds, names = begun(2 * PART)
+    rounds, names = begin_rounds(2 * PART)
     rounds.take(START)
     rounds.take(START + TICK)
     left = list(names)[PART]
@@ -60,7 +60,7 @@ def test_what_changed_is_not_looked_at_again_in_the_same_round() -> None:
 
 
 def test_a_clock_that_was_ahead_delays_no_tick_by_more_than_one() -> None:
-    rounds, names = begun(3)
+    rounds, names = begin_rounds(3)
     rounds.take(START + timedelta(hours=1))
 
     assert rounds.take(START) == set()
@@ -68,7 +68,7 @@ def test_a_clock_that_was_ahead_delays_no_tick_by_more_than_one() -> None:
 
 
 def test_a_dagger_that_is_gone_from_the_scope_is_in_no_later_round() -> None:
-    rounds, names = begun(2)
+    rounds, names = begin_rounds(2)
     rounds.take(START)
     names.pop("d00001")
 

@@ -1,4 +1,4 @@
-"""What is cached of daggers is as small as the fleet, and is seldom searched for what is gone."""
+"""Caches of daggers are as small as the fleet, and are seldom searched for what is gone."""
 
 from __future__ import annotations
 

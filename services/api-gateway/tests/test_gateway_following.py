@@ -28,7 +28,7 @@ class FullTail:
 
 
 async def test_other_tasks_have_their_turns_within_a_fetch_of_thousands() -> None:
-    count, turns, taken = 5_000, 0, 0
+    count, turns, arrived = 5_000, 0, 0
 
     async def call() -> None:
         nonlocal turns
@@ -39,8 +39,8 @@ async def test_other_tasks_have_their_turns_within_a_fetch_of_thousands() -> Non
     calling = asyncio.create_task(call())
     async with aclosing(follow_on(FullTail(count), lambda: START, lambda _: None)) as arrivals:
         async for _ in arrivals:
-            taken += 1
-            if taken == count:
+            arrived += 1
+            if arrived == count:
                 break
     calling.cancel()
 

@@ -30,7 +30,7 @@ def test_open_is_what_is_wrong_and_what_fires_until_it_is_resolved() -> None:
         return type(turned)
 
     before = turn(WELL, 0)
-    held = turn(BAD, 1)
+    waiting = turn(BAD, 1)
     fired = turn(BAD, 12)
     ledger.alerts["d", FAILED] = replace(
         ledger.alert("d", FAILED), incident=1, fired=alerts_pb2.AlertFired(), fired_at=NOON
@@ -40,6 +40,6 @@ def test_open_is_what_is_wrong_and_what_fires_until_it_is_resolved() -> None:
     ledger.alerts["d", FAILED] = replace(ledger.alert("d", FAILED), resolved=alerts_pb2.AlertResolved())
     after = turn(WELL, 52)
 
-    assert [before, held, fired] == [type(None), type(None), alerts_pb2.AlertFired]
+    assert [before, waiting, fired] == [type(None), type(None), alerts_pb2.AlertFired]
     assert [mending, resolved, after] == [type(None), alerts_pb2.AlertResolved, type(None)]
     assert opened == [[], ["d"], ["d"], ["d"], ["d"], []]

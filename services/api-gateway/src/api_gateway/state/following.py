@@ -23,14 +23,14 @@ async def follow_on(
 
     since: gives from when on records are read, each time it connects. report: called once an outage.
     """
-    lost, taken = False, 0
+    lost, count = False, 0
     while True:
         try:
             async with aclosing(tail.follow(since())) as arrivals:
                 async for arrival in arrivals:
-                    lost, taken = False, taken + 1
+                    lost, count = False, count + 1
                     yield arrival
-                    if taken % _YIELD_EVERY == 0:
+                    if count % _YIELD_EVERY == 0:
                         await asyncio.sleep(0)
         except LogUnavailable as error:
             if not lost:

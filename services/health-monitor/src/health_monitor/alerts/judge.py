@@ -47,8 +47,8 @@ class Judge:
         """
         due, is_open = None, False
         for condition in of:
-            finding, known = findings.get(condition), self._ledger.alerts.get((name, condition))
-            if (finding is None or not finding.active) and (known is None or not known.firing):
+            finding, before = findings.get(condition), self._ledger.alerts.get((name, condition))
+            if (finding is None or not finding.active) and (before is None or not before.firing):
                 self._findings.pop((name, condition), None)
                 continue  # nothing is wrong, and nothing was
             current, is_open = self._ledger.alert(name, condition), True

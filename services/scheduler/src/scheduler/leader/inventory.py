@@ -67,8 +67,8 @@ class Inventory:
         if registered != self._registered:
             self._registered, before = registered, {}
         self._files = {
-            name: known
-            if (known := before.get(name)) is not None and known[0] is dagger.spec
+            name: entry
+            if (entry := before.get(name)) is not None and entry[0] is dagger.spec
             else (dagger.spec, find_files(fleet, dagger.spec))
             for name, dagger in fleet.daggers.items()
             if dagger.phase != DELETED
