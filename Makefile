@@ -179,6 +179,10 @@ bench-doc: $(STAMPS)/venv ## Write what benches printed last into docs/performan
 bench-flink: setup ## The seed query beside Flink in one run; Flink is built in a throw-away environment
 	@$(BENCH) 3000 $(BIN)/python bench/seed.py --flink
 
+.PHONY: bench-fleet
+bench-fleet: setup ## 10,000 daggers over 40 simulated hosts: what scheduler, monitor and gateway take for them
+	@$(BENCH) 900 $(BIN)/python bench/publish.py run fleetsize
+
 .PHONY: bench-sinks
 bench-sinks: $(STAMPS)/venv ## What sinks cost beside a bare loop with the same library; fails where one costs too much
 	@$(BENCH) 1500 $(BIN)/python bench/sinks.py

@@ -40,6 +40,7 @@ RUNS = {
     "threads": "threads.py",
     "reader": "reader.py",
     "log": "log.py",
+    "fleetsize": "fleetsize.py",
     "commands": "commands.py",
     "screens": "screens.py",
     "state": "state.py --state disk",
@@ -224,6 +225,25 @@ TARGETS = (
         "log",
         r"^fold of 1000000 .*: ([\d.]+) s",
         lambda took: (f"{took:.1f} s", took <= 20),
+    ),
+    Target(
+        "10,000 daggers over 40 hosts: scheduler, monitor and gateway at most 0.3 cores each",
+        "fleetsize",
+        r"^together: [\d.]+ cores \(gateway ([\d.]+) \+ scheduler ([\d.]+) \+ monitor ([\d.]+)\)",
+        lambda gateway, scheduler, monitor: (
+            f"{scheduler:.2f}, {monitor:.2f}, {gateway:.2f}",
+            max(gateway, scheduler, monitor) <= 0.3,
+        ),
+    ),
+    Target(
+        "a placement round at most 1 s, a list at most 200 ms, a gateway's start at most 5 s",
+        "fleetsize",
+        r"^ListDaggers, a page of 100: .* p95 (\d+) ms[\s\S]*?^placement round,.*: (\d+) ms"
+        r"[\s\S]*?^start of a gateway, on its snapshot: ([\d.]+) s",
+        lambda page, place, start: (
+            f"{place} ms, {page} ms, {start:.1f} s",
+            place <= 1_000 and page <= 200 and start <= 5,
+        ),
     ),
     Target(
         "a replay of 100,000 rows begins within 2 s, takes at most 30 s and 200 MiB",

@@ -71,6 +71,22 @@ def stack(*, spare: bool = False) -> Iterator[Stack]:
             _daggers(state_dir, "local", "down")
 
 
+@contextmanager
+def kafka_alone() -> Iterator[tuple[Path, str, Path]]:
+    """Start the embedded Kafka alone; yield its folder, its address, and its JAVA_HOME."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with tempfile.TemporaryDirectory(prefix="daggers-bench-") as folder:
+        state_dir = Path(folder)
+        try:
+            _daggers(state_dir, "local", "up", "--only", "kafka", "--detach")
+            status = _daggers(state_dir, "local", "status")
+            [kafka] = [one["pid"] for one in status["processes"] if one["name"] == "kafka"]
+            java = Path(psutil.Process(kafka).exe())
+            yield state_dir, status["kafka"]["bootstrap_servers"], java.parents[1]
+        finally:
+            _daggers(state_dir, "local", "down")
+
+
 def _daggers(state_dir: Path, *words: str | Path) -> Any:
     done = subprocess.run(
         [_DAGGERS, *words, "--state-dir", state_dir, "-o", "json"],

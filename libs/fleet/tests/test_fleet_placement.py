@@ -34,8 +34,7 @@ def choose(*running: Dagger, of: Dagger | None = None, **rooms: int) -> str | Fu
     """Return where a new dagger goes, when these run and hosts have room for so many."""
     fleet, new = Fleet(), of or dagger("new")
     for one in running:
-        fleet.daggers[one.name] = one
-        fleet.occupied.add(one.name)
+        fleet.put(one)
     candidates = [Candidate(host=host, room=Room(memory_mib=fits * NEED)) for host, fits in rooms.items()]
     return choose_host(fleet, new, candidates)
 
@@ -99,8 +98,7 @@ def place(
     """Return where a dagger goes, when these run and these hosts can launch."""
     fleet = fleet or Fleet()
     for one in running:
-        fleet.daggers[one.name] = one
-        fleet.occupied.add(one.name)
+        fleet.put(one)
     return choose_host(fleet, new, candidates)
 
 

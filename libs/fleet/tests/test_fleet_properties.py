@@ -17,6 +17,7 @@ from eventlog import Record
 from fleet import Fleet
 from fleet.fold import tenancy
 from fleet.fold.catalogue import REMOVALS
+from fleet.fold.drivers import DriverIndex, Usage
 from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -159,3 +160,39 @@ def test_nobody_has_a_role_that_was_not_given_and_an_account_without_a_record_ha
             assert len(account.value.tokens) <= tenancy.TOKENS
         for grant in fleet.catalogue.grants.values():
             assert "" not in grant.value.teams
+
+
+@given(STEPS)
+@settings(max_examples=60)
+def test_the_index_of_drivers_is_that_of_all_daggers_however_they_came_to_be(steps: list[Step]) -> None:
+    fleet, anew = Fleet(), DriverIndex()
+    for record in history(steps):
+        fleet.apply(record)
+    for dagger in fleet.daggers.values():
+        anew.put(dagger, fleet.host_of(dagger))
+    occupied = [dagger for dagger in fleet.daggers.values() if dagger.occupied]
+    living = [dagger for dagger in fleet.daggers.values() if dagger.phase != DELETED]
+
+    assert fleet.drivers == anew
+    assert fleet.occupied == {dagger.name for dagger in occupied}
+    assert set(fleet.drivers.starting) == {
+        name for name, dagger in fleet.daggers.items() if dagger.phase == STARTING
+    }
+    assert {team: set(names) for team, names in fleet.of_teams.items()} == {
+        team: {dagger.name for dagger in living if dagger.spec.team == team}
+        for team in {dagger.spec.team for dagger in living}
+    }
+    assert set(fleet.replaying) == {name for name, dagger in fleet.daggers.items() if dagger.replay}
+    for team in {dagger.spec.team for dagger in fleet.daggers.values()}:
+        own = [dagger for dagger in occupied if dagger.spec.team == team]
+        assert fleet.drivers.of_team(team) == Usage.of(own)
+        for dagger in own:
+            others = [other for other in own if other is not dagger]
+            assert fleet.drivers.of_team(team, beside=dagger.name) == Usage.of(others)
+            there = fleet.drivers.on(fleet.host_of(dagger), beside=dagger.name)
+            assert sorted(there.daggers) == [
+                other.name
+                for other in sorted(occupied, key=lambda other: other.name)
+                if other is not dagger and fleet.host_of(other) == fleet.host_of(dagger)
+            ]
+            assert there.usage == Usage.of(there.daggers.values())

@@ -11,6 +11,7 @@ from daggers.v1 import access_pb2, events_pb2, spec_pb2
 from eventlog.testing import given
 from fleet import ApplyResult, Dagger, Fleet, Refusal
 from fleet.fold import ownership, quotas
+from fleet.fold.drivers import Usage
 from fleet.fold.phases import DELETED
 from fleet.fold.quotas import Full, Room
 
@@ -45,8 +46,9 @@ def running(*names: str) -> list[Any]:
 
 
 def full(fleet: Fleet, name: str, **room: int) -> Full | None:
-    running = [fleet.daggers[name] for name in fleet.occupied]
-    return quotas.full(fleet.catalogue, running, running, fleet.daggers[name], Room(**room))
+    running, dagger = Usage.of(fleet.daggers[name] for name in fleet.occupied), fleet.daggers[name]
+    own = fleet.drivers.of_team(dagger.spec.team)
+    return quotas.full(fleet.catalogue, own, running, dagger, Room(**room))
 
 
 def test_one_dagger_too_many_is_refused_with_the_number_and_who_to_ask() -> None:
@@ -114,7 +116,7 @@ def test_what_is_no_driver_is_not_told_to_lower_a_heap_that_it_has_not() -> None
     fleet, _ = folded(CLAIM, asked("one"), asked("two"), *running("one"))
     room = quotas.Room(memory_mib=4_607)
     driver = full(fleet, "two", memory_mib=4_607)
-    other = quotas.host_full([fleet.daggers["one"]], 2_304, room)
+    other = quotas.host_full(Usage.of([fleet.daggers["one"]]), 2_304, room)
 
     assert driver is not None
     assert other is not None
@@ -172,7 +174,7 @@ def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
         asked("two"),
         *running("one"),
     )
-    used = quotas.uses(fleet.catalogue, fleet.daggers, "pricing", lambda _: (50.1, 0))
+    used = quotas.uses(fleet.catalogue, fleet.list_of_team("pricing"), lambda _: (50.1, 0))
 
     assert used == {
         "daggers": 2, "drivers": 1, "memory_mib": 2_304, "executor_cores": 0, "records_per_second": 100.2,
@@ -187,14 +189,14 @@ def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
 
 def test_room_is_what_drivers_of_the_usual_size_still_find() -> None:
     fleet, _ = folded(CLAIM, asked("one"), asked("two", memory=2_000), asked("three"), *running("one", "two"))
-    drivers = [fleet.daggers[name] for name in sorted(fleet.occupied)]
+    drivers = Usage.of(fleet.daggers[name] for name in fleet.occupied)
     usual = quotas.need_mib(asked("one").spec, 768)
     taken = usual + quotas.need_mib(asked("two", memory=2_000).spec)
 
     def left(**room: int) -> int | None:
         return quotas.room_left(drivers, Room(driver_memory_mib=768, **room))
 
-    assert len(drivers) == 2
+    assert drivers.drivers == 2
     assert (left(), left(drivers=5), left(drivers=1)) == (None, 3, 0)
     assert [left(memory_mib=taken + more) for more in (-1, 0, usual - 1, usual, 3 * usual)] == [0, 0, 0, 1, 3]
     assert (left(drivers=4, memory_mib=taken + 3 * usual), left(drivers=9, memory_mib=taken + usual)) == (

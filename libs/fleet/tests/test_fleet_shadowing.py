@@ -19,6 +19,7 @@ from fleet.decide.observation import Observation, Policy, Presence, ShadowObserv
 from fleet.decide.reconcile import Drain, Kill, Launch, next_action
 from fleet.decide.shadowing import EndShadow, LaunchShadow
 from fleet.fold import quotas
+from fleet.fold.drivers import Usage
 from fleet.fold.quotas import Room
 
 OLD, SHADOW = 2, 6
@@ -237,10 +238,10 @@ def test_a_shadow_takes_as_much_room_as_its_driver() -> None:
     need = quotas.need_mib(both.spec)
 
     def full(**room: int) -> str:
-        why = quotas.host_full([both], need, Room(**room))
+        why = quotas.host_full(Usage.of([both]), need, Room(**room))
         return why.reason if why else ""
 
     assert both.running == (OLD, SHADOW)
     assert [full(drivers=2), full(drivers=3)] == [quotas.MAX_DRIVERS, ""]
     assert [full(memory_mib=3 * need - 1), full(memory_mib=3 * need)] == [quotas.MAX_MEMORY, ""]
-    assert quotas.uses(fleet.catalogue, fleet.daggers, "", lambda _: (0, 0))["drivers"] == 2
+    assert quotas.uses(fleet.catalogue, fleet.list_of_team(""), lambda _: (0, 0))["drivers"] == 2

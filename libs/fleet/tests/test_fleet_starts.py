@@ -28,9 +28,7 @@ def fleet(*daggers: Dagger, cores: int = 2) -> Fleet:
     state = Fleet()
     state.standings["h"] = Standing(registered=events_pb2.HostRegistered(host="h", cores=cores))
     for one in daggers:
-        state.daggers[one.name] = one
-        if one.occupied:
-            state.occupied.add(one.name)
+        state.put(one)
     return state
 
 

@@ -134,7 +134,7 @@ async def test_a_team_creates_no_dagger_under_a_new_name_beyond_its_bound(
         fleet = other.client.gateway.fold.fleet
         for name in ("first", "second"):
             await other.ask("CreateDagger", name=name, spec=plain(samples, name))
-            fleet.daggers[name] = replace(fleet.daggers[name], phase=DELETED)
+            fleet.put(replace(fleet.daggers[name], phase=DELETED))
         before = await other.client.log.end()
         errors = [
             await refusal(other.ask(method, name="third", spec=plain(samples, "first")))

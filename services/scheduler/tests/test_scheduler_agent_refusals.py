@@ -8,13 +8,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
 from services.scheduler.tests.newer_fields import extend
 from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain, two_hosts
 from services.scheduler.tests.scheduler_replays import asked, finished
 from services.scheduler.tests.scheduler_world import DEADLINE_S, HOST, META, World, until
 
+from eventlog.testing import record
 from fleet import Dagger, Fleet
+from fleet.decide import requirements
 from fleet.decide.observation import Presence
 from fleet.decide.requirements import format_file, format_master
 from fleet.fold.catalogue import Entry
@@ -192,3 +196,46 @@ async def test_a_spark_master_is_reached_by_any_of_its_addresses() -> None:
     neither = await reaches_master("spark://127.0.0.1:1,nowhere")
 
     assert (both, neither) == (True, False)
+
+
+def test_files_are_looked_for_again_only_where_a_specification_or_the_catalogue_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet, searched = Fleet(), list[str]()
+
+    def list_words(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> list[str]:
+        searched.append(spec.sql)
+        return requirements.list_words(fleet, spec)
+
+    monkeypatch.setattr("scheduler.leader.inventory.list_words", list_words)
+    of_host = Inventory(fleet, has_user=lambda _: False, reader=True)
+
+    def put(sequence: int, message: Message) -> None:
+        fleet.apply(record(message, sequence=sequence))
+
+    def ask(name: str, table: str) -> events_pb2.DaggerRequested:
+        spec = spec_pb2.DaggerSpec(sql=f"SELECT '{table}'")
+        return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
+
+    def register(table: str, location: str) -> events_pb2.ReferenceRegistered:
+        reference = spec_pb2.ReferenceTable(name=table, location=location)
+        return events_pb2.ReferenceRegistered(meta=META, reference=reference)
+
+    put(0, register("cities", "/a"))
+    put(1, ask("d", "cities"))
+    put(2, ask("e", "none"))
+    first, again = of_host.list_words(), of_host.list_words()
+    put(3, ask("e", "cities"))
+    after_edit = of_host.list_words()
+    put(4, register("cities", "/b"))
+    after_registration = of_host.list_words()
+
+    assert [first, again, after_edit] == [["file /a"]] * 3
+    assert after_registration == ["file /b"]
+    assert searched == [
+        "SELECT 'cities'",
+        "SELECT 'none'",
+        "SELECT 'cities'",  # of e alone
+        "SELECT 'cities'",
+        "SELECT 'cities'",
+    ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import httpx
 from daggers.v1 import alerts_pb2
@@ -25,11 +25,13 @@ from pydantic import SecretStr
 
 from election import Beats, proven_dead
 from eventlog import Log, Record
+from eventlog.fold import Step
 from eventlog.follower import Follower
 from eventlog.tail import Tail
-from fleet import Fleet
+from fleet import ApplyResult, Fleet
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.alerts.ledger import Ledger
+from fleet.decide.rounds import Rounds
 from fleet.health.degradation import Limits
 from health_monitor.alerts import alert, outage
 from health_monitor.alerts.journal import PendingOutage
@@ -44,6 +46,8 @@ from health_monitor.deliver.team_receivers import TeamDeliveries, receivers_of_t
 from health_monitor.deliver.watchdog import INTERVAL, Watchdog
 from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.observe.observer import Observer
+
+_EACH_CALL: Final = timedelta(0)
 
 
 class Monitor:
@@ -76,7 +80,9 @@ class Monitor:
         gap = max(limits.silence, patience)
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
         self.refusals = Refusals()
-        self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self.observer.on_step)
+        self._rounds = Rounds(_EACH_CALL)
+        self._rounds.begin(lambda: self.fleet.daggers)
+        self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self._on_step)
         self._platforms = [channel.name for channel in channels]
         self._judge = Judge(self.leadership.ledger, receivers=self._receivers_of, policy=policy)
         self._outage = PendingOutage(journal)
@@ -95,7 +101,7 @@ class Monitor:
 
     @property
     def judged_at(self) -> datetime | None:
-        """Time at which every dagger was last judged; None before the first."""
+        """Time of the last judgement; None before the first."""
         return self._judged_at
 
     @property
@@ -107,6 +113,10 @@ class Monitor:
     def followers(self) -> tuple[Follower[Any], ...]:
         """Followers that the caller must run for as long as the monitor."""
         return self._control, self.leadership.follower
+
+    def _on_step(self, step: Step[ApplyResult]) -> None:
+        self.observer.on_step(step)
+        self._rounds.note(step.applied.subject)
 
     async def catch_up(self) -> None:
         """Wait until both logs are folded to their ends, before all else. Raises: LogError."""
@@ -130,10 +140,13 @@ class Monitor:
     # ---- Timers --------------------------------------------------------------------------------------------
 
     async def judge(self) -> None:
-        """Judge every dagger, team and principal, and write the alerts that turn. Raises: LogUnavailable."""
+        """Judge the daggers that have changed or may turn, a part of all others, all teams and principals;
+        write the alerts that turn. Raises: LogUnavailable.
+        """
         if not self.observer.begun:
             return
-        for name in tuple(self.fleet.daggers):
+        names = {*self._rounds.take(self._clock()), *self._judge.open}
+        for name in sorted(names & self.fleet.daggers.keys()):
             while (turn := self._next_turn(name)) is not None:
                 await self.leadership.write(turn)
         for team in team_quota.teams_to_judge(self.fleet, self.ledger):

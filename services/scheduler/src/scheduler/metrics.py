@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -72,13 +71,12 @@ def gauges(scheduler: Scheduler, limit: int, *, processes: int, previews: int) -
     yield LOG_DAMAGED.family({(CONTROL,): bool(scheduler.follower.damage)})
     yield LEADS.family(scheduler.leads)
     fleet = scheduler.fleet
-    yield DRIVERS.family(sum(len(fleet.daggers[name].running) for name in fleet.occupied))
+    yield DRIVERS.family(sum(there.usage.drivers for there in fleet.drivers.hosts.values()))
     yield LIMIT.family(limit)
     yield PREVIEW_PROCESSES.family(processes)
     yield PREVIEWS.family(previews)
     yield HELD_STARTS.family(scheduler.held_starts)
-    hosts = Counter(fleet.host_of(fleet.daggers[name]) for name in fleet.occupied)
-    yield HOST_DRIVERS.family({(host,): hosts[host] for host in fleet.host_names()})
+    yield HOST_DRIVERS.family({(host,): len(fleet.drivers.on(host).daggers) for host in fleet.host_names()})
     yield CORDONED.family(
         {(host,): standing.cordon is not None for host, standing in fleet.standings.items()}
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,9 +10,10 @@ from typing import Final
 from daggers.v1 import events_pb2
 
 from daggerspec.priority import is_critical
-from fleet.decide.requirements import READER, find_unmet
+from fleet.decide.requirements import READER, find_unmet, needs_user
 from fleet.fold import quotas
 from fleet.fold.dagger import Dagger
+from fleet.fold.drivers import HostDrivers
 from fleet.fold.fleet import Fleet
 from fleet.fold.hosts import Standing
 from fleet.fold.quotas import Full, Room
@@ -82,19 +82,20 @@ def choose_host(
     words.
     """
     scope: Sequence[Candidate] = () if beside else candidates
-    unfit = {one.host: why for one in candidates if (why := explain_unfit(fleet, dagger, one, scope))}
+    user = needs_user(fleet, dagger.spec.team)
+    unfit = {
+        one.host: why for one in candidates if (why := _explain_unfit(fleet, dagger, one, scope, user=user))
+    }
     able = [one for one in candidates if one.host not in unfit]
     if not able:
         hosts = "; ".join(f"{host} has no {why}" for host, why in unfit.items())
         return Full(NO_HOST, f"no host can run it: {hosts}", events_pb2.ERROR_DOMAIN_USER)
-    running = [fleet.daggers[name] for name in fleet.occupied if name != dagger.name]
-    by_host: dict[str, list[Dagger]] = defaultdict(list)
-    for other in running:
-        by_host[fleet.host_of(other)].append(other)
+    of_team = fleet.drivers.of_team(dagger.spec.team, beside=dagger.name)
+    there = {one.host: fleet.drivers.on(one.host, beside=dagger.name) for one in able}
     fits: list[Candidate] = []
     reasons: list[Full] = []
     for one in able:
-        full = quotas.full(fleet.catalogue, running, by_host[one.host], dagger, one.room)
+        full = quotas.full(fleet.catalogue, of_team, there[one.host].usage, dagger, one.room)
         if full is not None:
             reasons.append(full)
         elif not _has_refused(dagger, one.host):
@@ -106,34 +107,37 @@ def choose_host(
         return reasons[0] if reasons else able[0].host
     # the first one is the leader's own, unless that was left out
     own = fleet.leader.host if beside and fleet.leader is not None else candidates[0].host
-    return min(fits, key=lambda one: _rank(dagger, one, by_host[one.host], own)).host
+    return min(fits, key=lambda one: _rank(dagger, one, there[one.host], own)).host
 
 
-def explain_unfit(
-    fleet: Fleet, dagger: Dagger, candidate: Candidate, candidates: Sequence[Candidate] = ()
+def explain_unfit(fleet: Fleet, dagger: Dagger, candidate: Candidate) -> str:
+    """Explain what a host has not that the dagger needs, as the rest of "it has no …"; empty: it has all."""
+    return _explain_unfit(fleet, dagger, candidate, (), user=needs_user(fleet, dagger.spec.team))
+
+
+def _explain_unfit(
+    fleet: Fleet, dagger: Dagger, candidate: Candidate, candidates: Sequence[Candidate], *, user: bool
 ) -> str:
-    """Explain what a host has not that the dagger needs, as the rest of "it has no …"; empty: it has all.
-
-    candidates: all hosts in question; of a single one only labels count.
+    """Explain it. candidates: all hosts in question; of a single one only labels count. user: whether the
+    dagger's team needs one of its own.
     """
     lacks = candidate.lacks if len(candidates) != 1 else frozenset()
-    return ", ".join(find_unmet(fleet, dagger, labels=candidate.labels, lacks=lacks))
+    unmet = find_unmet(fleet, dagger, labels=candidate.labels, lacks=lacks, needs_user=user)
+    return ", ".join(unmet)
 
 
-def _rank(dagger: Dagger, candidate: Candidate, there: Sequence[Dagger], own: str) -> tuple[float, ...]:
+def _rank(dagger: Dagger, candidate: Candidate, there: HostDrivers, own: str) -> tuple[float, ...]:
     """Return what makes a host that has room the better the less it is, what counts most first.
 
     Where the dagger last ran it runs again. A busy host is passed over. Critical daggers of a team are
     spread, daggers of one stream are together. The leader's own host has the spare, which starts at once.
     """
-    team, streams = dagger.spec.team, {read.stream for read in dagger.spec.streams}
-    critical = sum(is_critical(other.spec) and other.spec.team == team for other in there)
-    is_beside = any(read.stream in streams for other in there for read in other.spec.streams)
-    left = quotas.mib_left(there, candidate.room)
+    is_beside = any(there.streams[read.stream] for read in dagger.spec.streams)
+    left = quotas.mib_left(there.usage, candidate.room)
     return (
         candidate.host != dagger.ran_on,
         candidate.load >= _BUSY,
-        critical if is_critical(dagger.spec) else 0,
+        there.critical[dagger.spec.team] if is_critical(dagger.spec) else 0,
         not is_beside,
         candidate.host != own,
         READER in candidate.lacks,

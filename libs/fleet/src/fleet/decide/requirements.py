@@ -18,6 +18,8 @@ from fleet.fold.hosts import Standing
 
 USERS: Final = "users"
 """Word of a host whose drivers all run as its scheduler does."""
+_FILE: Final = "file "
+_MASTER: Final = "master "
 READER: Final = "reader"
 """Word of a host without the C reader: drivers there read more slowly, and no launch needs more."""
 
@@ -28,7 +30,7 @@ STANDALONE: Final = "spark://"
 
 def format_file(path: str) -> str:
     """Format the word for a file."""
-    return f"file {path}"
+    return f"{_FILE}{path}"
 
 
 def format_user(team: str) -> str:
@@ -38,7 +40,7 @@ def format_user(team: str) -> str:
 
 def format_master(url: str) -> str:
     """Format the word for a Spark master that is reached over the network."""
-    return f"master {url}"
+    return f"{_MASTER}{url}"
 
 
 def find_masters(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
@@ -67,22 +69,26 @@ def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
     return frozenset(files | {table.location for table in tables if table.location.startswith("/")})
 
 
-def find_unmet(fleet: Fleet, dagger: Dagger, *, labels: Mapping[str, str], lacks: Set[str]) -> Iterator[str]:
+def find_unmet(
+    fleet: Fleet, dagger: Dagger, *, labels: Mapping[str, str], lacks: Set[str], needs_user: bool
+) -> Iterator[str]:
     """Yield what a host has not that a dagger needs, each as the rest of "it has no …".
 
-    labels, lacks: as the host registered them.
+    labels, lacks: as the host registered them. needs_user: as `needs_user` has it for the dagger's team.
     """
     for key, value in sorted(dagger.spec.needs.items()):
         if labels.get(key) != value:
             yield f"label {key}={value}"
-    # a host that lacks nothing is the rule, and each launch asks for each host
-    words = list_words(fleet, dagger.spec) if lacks else ()
-    yield from (word for word in words if word in lacks)
-    team = dagger.spec.team
-    if not _has_user(lacks, team) and any(
-        _registers_user(standing, team) for standing in fleet.standings.values()
-    ):
-        yield format_user(team)
+    # a host that lacks no file and no master is the rule, and each launch asks for each host
+    if any(word.startswith((_FILE, _MASTER)) for word in lacks):
+        yield from (word for word in list_words(fleet, dagger.spec) if word in lacks)
+    if needs_user and not _has_user(lacks, dagger.spec.team):
+        yield format_user(dagger.spec.team)
+
+
+def needs_user(fleet: Fleet, team: str) -> bool:
+    """Tell whether any host runs a team's drivers as a user of their own, so that all have to."""
+    return any(_registers_user(standing, team) for standing in fleet.standings.values())
 
 
 def _registers_user(standing: Standing, team: str) -> bool:

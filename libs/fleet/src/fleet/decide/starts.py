@@ -31,8 +31,8 @@ Order = tuple[int, datetime, int, str]
 
 def count_starts(fleet: Fleet, now: datetime) -> Counter[str]:
     """Count the starts that take a core now, or will as soon as a driver has ended, by host."""
-    occupied = (fleet.daggers[name] for name in fleet.occupied)
-    return Counter(fleet.host_of(dagger) for dagger in occupied if takes_core(dagger, now))
+    starting = fleet.drivers.starting.values()
+    return Counter(fleet.host_of(dagger) for dagger in starting if takes_core(dagger, now))
 
 
 def takes_core(dagger: Dagger, now: datetime) -> bool:

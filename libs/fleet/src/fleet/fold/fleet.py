@@ -7,7 +7,7 @@ One mutable container of frozen values. Records are applied in order of their se
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -30,6 +30,7 @@ from fleet.fold.catalogue import (
     registered_name,
 )
 from fleet.fold.dagger import DECISIONS, REVISIONS, Dagger, Request, decide
+from fleet.fold.drivers import DriverIndex
 from fleet.fold.fact_changes import IgnoredFact
 from fleet.fold.facts import FACTS, About, evolve
 from fleet.fold.horizon import STANDARD, Horizon
@@ -100,8 +101,12 @@ class Fleet:
         """Digest of every record up to it (`eventlog.extend_history`)."""
         self.daggers: dict[str, Dagger] = {}
         """By name. A deleted one stays, in phase DELETED, until its name is used again."""
-        self.occupied: set[str] = set()
-        """Daggers of which a driver runs or may run."""
+        self.drivers = DriverIndex()
+        """Daggers of which a driver runs or may run, by host and by team."""
+        self.of_teams: dict[str, dict[str, None]] = {}
+        """Names of the daggers that are not deleted, by team."""
+        self.replaying: dict[str, None] = {}
+        """Names of the daggers that have, or had, a replay."""
         self.answers: OrderedDict[str, Answer] = OrderedDict()
         """First answer to each request id within the horizon, in the order of the log."""
         self.leader: Leader | None = None
@@ -149,6 +154,11 @@ class Fleet:
         return self.catalogue.references
 
     @property
+    def occupied(self) -> Set[str]:
+        """Names of the daggers of which a driver runs or may run."""
+        return self.drivers.names
+
+    @property
     def position(self) -> LogPosition:
         """Position up to which the log is folded, and digest of that log."""
         return LogPosition(self.sequence, self.history)
@@ -157,6 +167,10 @@ class Fleet:
         """Return a dagger that is not deleted, or None."""
         dagger = self.daggers.get(name)
         return None if dagger is None or dagger.phase == DELETED else dagger
+
+    def list_of_team(self, team: str) -> list[Dagger]:
+        """List the daggers of a team that are not deleted, sorted by name."""
+        return [self.daggers[name] for name in sorted(self.of_teams.get(team, ()))]
 
     def readers(self, stream: str) -> list[str]:
         """Return the names of the daggers that are not deleted and read a stream, sorted."""
@@ -193,17 +207,15 @@ class Fleet:
 
     def occupied_on(self, host: str) -> list[Dagger]:
         """List the daggers of which a driver runs or may run on a host, in no order."""
-        occupied = (self.daggers[name] for name in self.occupied)
-        return [dagger for dagger in occupied if self.host_of(dagger) == host]
+        return list(self.drivers.on(host).daggers.values())
 
     def host_names(self) -> list[str]:
         """List the hosts that schedulers named, or on which drivers run or may run, sorted."""
-        occupied = (self.host_of(self.daggers[name]) for name in self.occupied)
-        return sorted({*self.standings, *self.hosts, *filter(None, occupied)})
+        return sorted({*self.standings, *self.hosts, *filter(None, self.drivers.hosts)})
 
     def knows_host(self, host: str) -> bool:
         """Tell whether the log knows a host."""
-        return host in self.standings or host in self.hosts or host in self.host_names()
+        return bool(host) and any(host in hosts for hosts in (self.standings, self.hosts, self.drivers.hosts))
 
     @property
     def cuts_over(self) -> bool:
@@ -268,7 +280,7 @@ class Fleet:
         if isinstance(fact, events_pb2.StopIssued) and fact.move:
             cordons.begin_move(self.standings, self.host_of(dagger), fact, record.time)
         cordons.advance_moves(self.standings, fact, time=record.time)
-        self._put(after)
+        self.put(after)
         return ApplyResult(name, changed=True)
 
     def _is_first(self, record: Record) -> bool:
@@ -278,12 +290,22 @@ class Fleet:
         self.facts[record.id] = record.sequence
         return True
 
-    def _put(self, dagger: Dagger) -> None:
+    def put(self, dagger: Dagger) -> None:
+        """Replace the state of a dagger, as the fold and who restores one do."""
+        before = self.daggers.get(dagger.name)
+        if before is not None and before.phase != DELETED:
+            names = self.of_teams[before.spec.team]
+            del names[dagger.name]
+            if not names:
+                del self.of_teams[before.spec.team]
+        if dagger.phase != DELETED:
+            self.of_teams.setdefault(dagger.spec.team, {})[dagger.name] = None
         self.daggers[dagger.name] = dagger
-        if dagger.occupied:
-            self.occupied.add(dagger.name)
+        self.drivers.put(dagger, self.host_of(dagger))
+        if dagger.replay is not None:
+            self.replaying[dagger.name] = None
         else:
-            self.occupied.discard(dagger.name)
+            self.replaying.pop(dagger.name, None)
 
     def _stale_reason(self, fact: Any) -> str:
         """Return why a fact is not the leader's; empty when it is."""
@@ -367,7 +389,7 @@ class Fleet:
             return (
                 removal.refuse_unregistered(self.catalogue, request)
                 or ownership.refuse_request(self.catalogue, request)
-                or quotas.refuse_dagger(self.catalogue, self.daggers, request)
+                or quotas.refuse_dagger(self.catalogue, self.of_teams.get(request.spec.team, ()), request)
                 or after
             )
         return after
@@ -377,7 +399,7 @@ class Fleet:
             after = self.after(request, record.sequence, record.time)
             if isinstance(after, Refusal):
                 return after
-            self._put(after)
+            self.put(after)
             if isinstance(request, events_pb2.DaggerRequested):
                 ownership.take(self.catalogue, request, record.sequence)
                 self._requested[after.name] = record.sequence

@@ -6,7 +6,7 @@ The fold refuses a dagger too many, wherever the record came from. A launch too 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB, MA
 from fleet.fold.answers import Code, Refusal, about
 from fleet.fold.catalogue import Catalogue
 from fleet.fold.dagger import Dagger
+from fleet.fold.drivers import Usage
 from fleet.fold.phases import DELETED
 from fleet.fold.tenancy import administrators
 
@@ -77,12 +78,20 @@ def need_mib(spec: spec_pb2.DaggerSpec, driver_memory_mib: int = DEFAULT_DRIVER_
     return (spec.driver_memory_mib or driver_memory_mib) + DRIVER_OVERHEAD_MIB
 
 
-def count_executor_cores(catalogue: Catalogue, spec: spec_pb2.DaggerSpec) -> int:
-    """Return the cores of executors that a launch counts; 0 where its cluster has none."""
-    entry = catalogue.clusters.get(spec.cluster)
+def count_executor_cores(catalogue: Catalogue, usage: Usage) -> int:
+    """Return the cores of executors that drivers count, on clusters that have executors."""
+    return sum(
+        drivers * _executor_cores(catalogue, cluster, spec_pb2.Executors.FromString(own))
+        for (cluster, own), drivers in usage.shares.items()
+    )
+
+
+def _executor_cores(catalogue: Catalogue, cluster: str, own: spec_pb2.Executors) -> int:
+    """Return the cores of executors that one driver counts; 0 where its cluster has none."""
+    entry = catalogue.clusters.get(cluster)
     if entry is None or not executors.has_executors(entry.value):
         return 0
-    return executors.resolve(spec.executors, entry.value.executors).cores_max
+    return executors.resolve(own, entry.value.executors).cores_max
 
 
 def of(catalogue: Catalogue, team: str, name: str) -> access_pb2.Quota:
@@ -92,28 +101,19 @@ def of(catalogue: Catalogue, team: str, name: str) -> access_pb2.Quota:
     return quota
 
 
-def living(daggers: Mapping[str, Dagger], team: str) -> Iterator[Dagger]:
-    """Yield the daggers of a team that are not deleted, by name."""
-    for name in sorted(daggers):
-        if daggers[name].spec.team == team and daggers[name].phase != DELETED:
-            yield daggers[name]
-
-
 # ---- What is refused ---------------------------------------------------------------------------------------
 
 
 def refuse_dagger(
-    catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
+    catalogue: Catalogue, own: Collection[str], event: events_pb2.DaggerRequested
 ) -> Refusal | None:
-    """Refuse a team a further dagger beyond its quota; what it has already may change."""
-    team = event.spec.team
-    quota, before = of(catalogue, team, "daggers"), daggers.get(event.name)
-    if not quota.HasField("hard") or (
-        before is not None and before.phase != DELETED and before.spec.team == team
-    ):
-        return None
-    has = sum(1 for _ in living(daggers, team))
-    if has < quota.hard:
+    """Refuse a team a further dagger beyond its quota; what it has already may change.
+
+    own: names of the team's daggers that are not deleted.
+    """
+    team, has = event.spec.team, len(own)
+    quota = of(catalogue, team, "daggers")
+    if not quota.HasField("hard") or event.name in own or has < quota.hard:
         return None
     more = f"delete one, or ask {administrators(catalogue)} for more"
     text = f"team {team} has {has:,} daggers, and its quota is {quota.hard:,}: {more}"
@@ -186,21 +186,20 @@ def _refuse_name(team: str, measure: str, instead: str, used: int) -> Refusal:
     return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
 
 
-def full(
-    catalogue: Catalogue, running: Iterable[Dagger], here: Sequence[Dagger], dagger: Dagger, room: Room
-) -> Full | None:
+def full(catalogue: Catalogue, own: Usage, here: Usage, dagger: Dagger, room: Room) -> Full | None:
     """Return why this dagger gets no driver now, the host's reasons first; None where there is room.
 
-    `running`: those of which a driver runs or may run; `here`: those of them whose host has this room.
+    own: what its team uses already. here: what is used of the host that has this room.
     """
     need = need_mib(dagger.spec, room.driver_memory_mib)
     if (why := host_full(here, need, room, lower="lower its driver_memory, ")) is not None:
         return why
-    team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
+    team = dagger.spec.team
+    cores = _executor_cores(catalogue, dagger.spec.cluster, dagger.spec.executors)
     counts = (
-        ("drivers", _drivers(own), 1),
-        ("memory_mib", _memory(own, room), need),
-        ("executor_cores", _executor_cores(catalogue, own), count_executor_cores(catalogue, dagger.spec)),
+        ("drivers", own.drivers, 1),
+        ("memory_mib", own.memory_mib(room.driver_memory_mib), need),
+        ("executor_cores", count_executor_cores(catalogue, own), cores),
     )
     for name, has, more in counts:
         quota = of(catalogue, team, name)
@@ -213,11 +212,11 @@ def full(
     return None
 
 
-def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = "") -> Full | None:
+def host_full(running: Usage, need: int, room: Room, *, lower: str = "") -> Full | None:
     """Return why a host has no room for `need` MiB beside the drivers that run; None where it has. lower:
     text that says how the dagger can need less, for the start of the advice.
     """
-    used, drivers = _memory(running, room), _drivers(running)
+    used, drivers = running.memory_mib(room.driver_memory_mib), running.drivers
     if room.drivers is not None and drivers >= room.drivers:
         return Full(
             MAX_DRIVERS,
@@ -234,67 +233,52 @@ def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = 
     return None
 
 
-def mib_left(running: Sequence[Dagger], room: Room) -> int | None:
+def mib_left(running: Usage, room: Room) -> int | None:
     """Return MiB that a host has beside the drivers that run there; None: nobody counts."""
-    return None if room.memory_mib is None else room.memory_mib - _memory(running, room)
+    if room.memory_mib is None:
+        return None
+    return room.memory_mib - running.memory_mib(room.driver_memory_mib)
 
 
-def room_left(running: Sequence[Dagger], room: Room) -> int | None:
+def room_left(running: Usage, room: Room) -> int | None:
     """Return how many drivers of the usual size a host takes beside those that run; None: nobody counts."""
     bounds = []
     if room.drivers is not None:
-        bounds.append(room.drivers - _drivers(running))
-    if room.memory_mib is not None:
-        usual = need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
-        bounds.append((room.memory_mib - _memory(running, room)) // usual)
+        bounds.append(room.drivers - running.drivers)
+    if (left := mib_left(running, room)) is not None:
+        bounds.append(left // need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib))
     return max(0, min(bounds)) if bounds else None
 
 
-def count_alike(running: Sequence[Dagger], room: Room) -> int | None:
+def count_alike(running: Usage, room: Room) -> int | None:
     """Return how many more daggers like those that run fit beside them, of the usual size where none runs;
     None: nobody counts.
     """
-    bounds, drivers = [], _drivers(running)
+    bounds, drivers = [], running.drivers
     if room.drivers is not None:
         bounds.append(room.drivers - drivers)
     if room.memory_mib is not None:
-        used = _memory(running, room)
+        used = running.memory_mib(room.driver_memory_mib)
         mib_of_one = used / drivers if drivers else need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
         bounds.append(int((room.memory_mib - used) // mib_of_one))
     return max(0, min(bounds)) if bounds else None
-
-
-def _drivers(daggers: Iterable[Dagger]) -> int:
-    return sum(len(dagger.running) for dagger in daggers)
-
-
-def _memory(daggers: Iterable[Dagger], room: Room) -> int:
-    return sum(len(dagger.running) * need_mib(dagger.spec, room.driver_memory_mib) for dagger in daggers)
-
-
-def _executor_cores(catalogue: Catalogue, daggers: Iterable[Dagger]) -> int:
-    return sum(len(dagger.running) * count_executor_cores(catalogue, dagger.spec) for dagger in daggers)
 
 
 # ---- What is used, and warned of ---------------------------------------------------------------------------
 
 
 def uses(
-    catalogue: Catalogue,
-    daggers: Mapping[str, Dagger],
-    team: str,
-    rates: Callable[[Dagger], tuple[float, float]],
+    catalogue: Catalogue, own: Collection[Dagger], rates: Callable[[Dagger], tuple[float, float]]
 ) -> dict[str, float]:
-    """Return what a team uses now, by measure. rates: returns records a second and rows a minute of a
-    dagger.
+    """Return what a team uses now, by measure. own: its daggers that are not deleted. rates: returns records
+    a second and rows a minute of a dagger.
     """
-    own = list(living(daggers, team))
-    occupied, flows = [dagger for dagger in own if dagger.occupied], [rates(dagger) for dagger in own]
+    running, flows = Usage.of(dagger for dagger in own if dagger.occupied), [rates(dagger) for dagger in own]
     return {
         "daggers": len(own),
-        "drivers": _drivers(occupied),
-        "memory_mib": _memory(occupied, Room()),
-        "executor_cores": _executor_cores(catalogue, occupied),
+        "drivers": running.drivers,
+        "memory_mib": running.memory_mib(Room().driver_memory_mib),
+        "executor_cores": count_executor_cores(catalogue, running),
         "records_per_second": sum(records for records, _ in flows),
         "rows_per_minute": sum(rows for _, rows in flows),
     }

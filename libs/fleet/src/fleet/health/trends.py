@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 from chassis.durations import format_span
@@ -93,7 +93,9 @@ class Growth:
     first: Backlog
     last: Backlog
     grows: bool
-    """True when the least lag of each third of the time is above that of the third before, as in no wave."""
+    """True when the least lag of each third of the time is above that of the third before, as in no wave;
+    not looked at where it grew by fewer records than matter.
+    """
 
     @property
     def records(self) -> int:
@@ -122,15 +124,19 @@ def growth(backlogs: Sequence[Backlog], limits: Limits) -> Growth | None:
     """Return the growth of the lag over the window; None while not all of it was observed."""
     if not backlogs or backlogs[-1].time - backlogs[0].time < limits.lag_window:
         return None
-    begin = backlogs[-1].time - limits.lag_window
+    begin, first = backlogs[-1].time - limits.lag_window, backlogs[0]
+    for backlog in takewhile(lambda backlog: backlog.time <= begin, backlogs):
+        first = backlog
+    grows = backlogs[-1].lag - first.lag >= limits.lag_records and _grows(backlogs, begin, limits)
+    return Growth(first, backlogs[-1], grows)
+
+
+def _grows(backlogs: Sequence[Backlog], begin: datetime, limits: Limits) -> bool:
+    """Tell whether the least lag of each third of the time behind `begin` is above that of the one before."""
     least: list[int | None] = [None] * _THIRDS
-    first = backlogs[0]
     for backlog in backlogs:
-        if backlog.time <= begin:
-            first = backlog
         third = min(max(int((backlog.time - begin) / limits.lag_window * _THIRDS), 0), _THIRDS - 1)
         before = least[third]
         least[third] = backlog.lag if before is None else min(before, backlog.lag)
     lows = [low for low in least if low is not None]
-    grows = len(lows) == _THIRDS and all(one < other for one, other in pairwise(lows))
-    return Growth(first, backlogs[-1], grows)
+    return len(lows) == _THIRDS and all(one < other for one, other in pairwise(lows))

@@ -95,10 +95,7 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
         elif isinstance(value, Timestamp):
             value = value.ToDatetime(tzinfo=UTC)
         values[field_.name] = value
-    dagger = Dagger(**values)
-    fleet.daggers[dagger.name] = dagger
-    if dagger.occupied:
-        fleet.occupied.add(dagger.name)
+    fleet.put(Dagger(**values))
 
 
 def _read_replay(state: state_pb2.ReplayState) -> Replay:

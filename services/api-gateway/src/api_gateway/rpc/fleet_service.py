@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, TypedDict
@@ -67,8 +66,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         """List all hosts of the control topic, sorted by name. Raises: ApiError."""
         refuse(list(request_fields.sequence("min_sequence", request.min_sequence)))
         fleet = await self._reader.state(context, request.min_sequence)
-        daggers = Counter(fleet.host_of(fleet.daggers[name]) for name in fleet.occupied)
-        hosts = [self._build_host(fleet, name, daggers[name]) for name in fleet.host_names()]
+        hosts = [self._build_host(fleet, name) for name in fleet.host_names()]
         return pb.ListHostsResponse(hosts=hosts, sequence=fleet.sequence)
 
     async def GetHost(  # noqa: N802 - gRPC's name
@@ -82,7 +80,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         if not fleet.knows_host(request.name):
             raise no_host(request.name, fleet)
         daggers = self._list_daggers(fleet, request.name)
-        host = self._build_host(fleet, request.name, len(daggers))
+        host = self._build_host(fleet, request.name)
         return pb.GetHostResponse(host=host, daggers=daggers, sequence=fleet.sequence)
 
     async def ConfirmHostGone(  # noqa: N802 - gRPC's name
@@ -107,7 +105,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         wrong = request_fields.sequence("epoch", request.epoch)
         sequence = await self._append(event, request, wrong, refuse_unless_gone)
         note(daggers=len(daggers))
-        host = self._build_host(fleet, name, len(daggers))
+        host = self._build_host(fleet, name)
         return pb.ConfirmHostGoneResponse(host=host, daggers=daggers, sequence=sequence)
 
     async def CordonHost(  # noqa: N802 - gRPC's name
@@ -170,7 +168,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
 
     def _show(self, name: str) -> _HostAnswer:
         daggers = self._list_daggers(self._fleet, name)
-        return {"host": self._build_host(self._fleet, name, len(daggers)), "daggers": daggers}
+        return {"host": self._build_host(self._fleet, name), "daggers": daggers}
 
     async def _refuse_live_host(self, host: str, context: Context) -> None:
         """Check that a host is silent: no recent heartbeat, no scheduler that answers. Raises: ApiError."""
@@ -212,7 +210,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             and now - last < LAUNCHES_WITHIN
         ]
 
-    def _build_host(self, fleet: Fleet, name: str, daggers: int) -> pb.Host:
+    def _build_host(self, fleet: Fleet, name: str) -> pb.Host:
         standing, last_heartbeat = fleet.standing(name), self._heartbeats.host_heard(name)
         host = pb.Host(
             name=name,
@@ -221,7 +219,7 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             registered=standing.registered,
             register_time=timestamp(standing.register_time) if standing.register_time else None,
             heard_time=timestamp(last_heartbeat) if last_heartbeat else None,
-            daggers=daggers,
+            daggers=len(fleet.drivers.on(name).daggers),
             cordon=standing.cordon,
             room_left=_count_room(fleet, name),
         )
@@ -243,7 +241,7 @@ def _count_room(fleet: Fleet, host: str) -> int | None:
     standing = fleet.standing(host)
     if standing.registered is None or standing.is_gone:
         return None
-    room, running = room_of(standing, DEFAULT_DRIVER_MEMORY_MIB), fleet.occupied_on(host)
+    room, running = room_of(standing, DEFAULT_DRIVER_MEMORY_MIB), fleet.drivers.on(host).usage
     return quotas.count_alike(running, room)
 
 

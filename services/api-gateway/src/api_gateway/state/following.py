@@ -12,6 +12,8 @@ from eventlog import LogUnavailable
 from eventlog.tail import Arrival, Tail
 
 _AGAIN_S: Final = 1.0
+_YIELD_EVERY: Final = 100
+"""Records between two turns for calls: a fetch has thousands where the fleet is large, or they are old."""
 
 
 async def follow_on(
@@ -21,13 +23,15 @@ async def follow_on(
 
     since: gives from when on records are read, each time it connects. report: called once an outage.
     """
-    lost = False
+    lost, count = False, 0
     while True:
         try:
             async with aclosing(tail.follow(since())) as arrivals:
                 async for arrival in arrivals:
-                    lost = False
+                    lost, count = False, count + 1
                     yield arrival
+                    if count % _YIELD_EVERY == 0:
+                        await asyncio.sleep(0)
         except LogUnavailable as error:
             if not lost:
                 report(error)

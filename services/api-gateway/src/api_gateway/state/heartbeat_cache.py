@@ -12,6 +12,7 @@ from typing import Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2, vitals_pb2
 
+from api_gateway.state.eviction import Eviction
 from api_gateway.state.fold import Fold
 from api_gateway.state.following import follow_on
 from chassis.logging import logger
@@ -37,6 +38,7 @@ class HeartbeatCache:
     def __init__(self, heartbeats: Tail, fold: Fold, clock: Callable[[], datetime] = _utc_now) -> None:
         self._heartbeats, self._fold, self._now = heartbeats, fold, clock
         self._watches: dict[str, tuple[int, Watch]] = {}
+        self._eviction = Eviction()
         self._hearing = Hearing(gap=SHOWN.silence)
         self._quota_cache: dict[str, tuple[datetime, Sequence[HealthIssue]]] = {}
         self._hosts: dict[str, datetime] = {}
@@ -122,7 +124,7 @@ class HeartbeatCache:
         hearing = self._hearing.begin(now)
         return [
             vitals.cost(dagger, self.watch_of(dagger), now=now, hearing=hearing)
-            for dagger in quotas.living(self._fold.fleet.daggers, team)
+            for dagger in self._fold.fleet.list_of_team(team)
         ]
 
     def uses(self, team: str) -> dict[str, float]:
@@ -134,7 +136,8 @@ class HeartbeatCache:
             flows = vitals.rates(dagger, self.watch_of(dagger), now=now, hearing=hearing)
             return (flows[0], flows[1] * 60) if flows else (0.0, 0.0)
 
-        return quotas.uses(self._fold.fleet.catalogue, self._fold.fleet.daggers, team, rates)
+        fleet = self._fold.fleet
+        return quotas.uses(fleet.catalogue, fleet.list_of_team(team), rates)
 
     def _quota_warnings(self, team: str, now: datetime) -> Sequence[HealthIssue]:
         """Return warnings for the exceeded quotas of a team, computed at most once in `_QUOTA_CACHE_TIME` for
@@ -162,9 +165,6 @@ class HeartbeatCache:
         return watched
 
     def _store_watch(self, dagger: Dagger, watched: Watch) -> None:
-        # a new name: drop those of deleted daggers, so the cache stays as small as the fleet
         if dagger.name not in self._watches:
-            fleet = self._fold.fleet
-            for name in [name for name in self._watches if fleet.living(name) is None]:
-                del self._watches[name]
+            self._eviction.make_room(self._watches, self._fold.fleet)
         self._watches[dagger.name] = dagger.create_sequence, watched

@@ -17,6 +17,7 @@ from daggers.v1 import telemetry_pb2
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.state.database import in_thread
+from api_gateway.state.eviction import Eviction
 from api_gateway.state.fold import Fold
 from api_gateway.state.following import follow_on
 from api_gateway.state.minute_table import Block, MinuteTable
@@ -29,7 +30,7 @@ from fleet.health.minutes import HOUR, MINUTES, MinuteSums, minute_of, newest_in
 _SAVE_EVERY_S: Final = 60.0
 # Minutes before the last save whose heartbeats are read again: the first count has to have one before it.
 _BEFORE_MIN: Final = 10
-# Other calls are answered in between while a day of heartbeats is read.
+# Calls are answered in between while blocks are read.
 _BREATHER: Final = 100
 
 
@@ -59,6 +60,7 @@ class MinuteCache:
     ) -> None:
         self._heartbeats, self._fold, self._table, self._now = heartbeats, fold, table, clock
         self._entries: dict[str, _Entry] = {}
+        self._eviction = Eviction()
         self.since = datetime.fromtimestamp(0, UTC)
         """From when on heartbeats are read, or were read last."""
 
@@ -137,13 +139,10 @@ class MinuteCache:
         def report(error: LogUnavailable) -> None:
             logger().warning("minutes.follow_failed", detail=str(error))
 
-        applied = 0
         async with aclosing(follow_on(self._heartbeats, lambda: self.since, report)) as arrivals:
             async for arrival in arrivals:
-                self.since, applied = self._later(arrival.record.time), applied + 1
+                self.since = self._later(arrival.record.time)
                 self.take(arrival)
-                if arrival.past and applied % _BREATHER == 0:
-                    await asyncio.sleep(0)
 
     def _later(self, time: datetime) -> datetime:
         """Return from when on heartbeats are read next; a writer's clock that is ahead skips none."""
@@ -164,8 +163,6 @@ class MinuteCache:
     def _entry_of(self, dagger: Dagger) -> _Entry:
         entry = self._entries.get(dagger.name)
         if entry is None or entry.created != dagger.create_sequence:
-            # a new name: drop those of deleted daggers, so the cache stays as small as the fleet
-            for name in [name for name in self._entries if self._fold.fleet.living(name) is None]:
-                del self._entries[name]
+            self._eviction.make_room(self._entries, self._fold.fleet)
             entry = self._entries[dagger.name] = _Entry(dagger.create_sequence)
         return entry

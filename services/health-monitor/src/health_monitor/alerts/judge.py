@@ -26,6 +26,8 @@ class Judge:
         """`receivers`: by team, names of the receivers of its alerts; of "": those of all other alerts."""
         self._ledger, self._receivers, self._policy = ledger, receivers, policy
         self._findings: dict[tuple[str, Condition], alert.HeldFinding] = {}
+        self.open: dict[str, None] = {}
+        """Names of which something was wrong at the last look, or an alert fires: time turns those."""
 
     def next_turn(
         self,
@@ -43,9 +45,13 @@ class Judge:
         `of`: the conditions that were judged; one without a finding had no evidence. `dagger`: None for the
         platform, teams and principals. `team`: owner. `change`: the newest request about the dagger.
         """
-        due = None
+        due, is_open = None, False
         for condition in of:
-            current, finding = self._ledger.alert(name, condition), findings.get(condition)
+            finding, before = findings.get(condition), self._ledger.alerts.get((name, condition))
+            if (finding is None or not finding.active) and (before is None or not before.firing):
+                self._findings.pop((name, condition), None)
+                continue  # nothing is wrong, and nothing was
+            current, is_open = self._ledger.alert(name, condition), True
             if finding is not None:
                 finding = finding.until_well_below(firing=current.firing)
             held_finding = self._hold(name, condition, finding, now)
@@ -59,6 +65,10 @@ class Judge:
                 policy=self._policy,
                 change=change,
             )
+        if is_open:
+            self.open[name] = None
+        else:
+            self.open.pop(name, None)
         return due
 
     def _hold(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from chassis.durations import format_span
 from fleet.health.advice import ADVICE, QUARANTINED, REFUSED
@@ -21,8 +22,8 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
     if len(watch.samples) < 2 or not counted_long_enough(watch, limits):
         return None
     first, last = watch.samples[0], watch.samples[-1]
-    records = _Share(tuple(map(_quarantined_records, watch.samples)), last.rows_in - first.rows_in)
-    rows = _Share(tuple(sample.refused for sample in watch.samples), last.rows_out - first.rows_out)
+    records = _Share.over(watch.samples, _quarantined_records, last.rows_in - first.rows_in)
+    rows = _Share.over(watch.samples, _refused_rows, last.rows_out - first.rows_out)
     span = format_span(last.time - first.time)
     exceeded = {
         f"{share.count:,} {subject} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
@@ -37,34 +38,42 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
     if not exceeded:
         well = f"{records.value:.1%} of its records are quarantined, {rows.value:.1%} of its rows are refused"
         return Finding(False, well, last.time, measure=measure)
-    begun = min(share.first for share in exceeded.values())
+    begun = min(share.find_first(watch.samples) for share in exceeded.values())
     measure = measure._replace(value=max(share.value for share in exceeded.values()))
     owner = ADVICE[QUARANTINED if records in exceeded.values() else REFUSED]
     return Finding(True, "; ".join(exceeded), watch.samples[begun].time, measure=measure, advice=owner)
 
 
-def _quarantined_records(sample: Sample) -> Mapping[str, int]:
+def _quarantined_records(sample: Sample) -> Counter[str]:
     """Count quarantined records by reason: the counters include refused rows, which are subtracted."""
     return Counter(sample.quarantined) - Counter(sample.refused)
+
+
+def _refused_rows(sample: Sample) -> Counter[str]:
+    """Count refused rows by reason."""
+    return Counter(sample.refused)
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
     """Share of records or rows that were kept back, by reason."""
 
-    samples: Sequence[Mapping[str, int]]
-    """Counters by reason at each of at least two moments."""
+    count_of: Callable[[Sample], Counter[str]]
+    """Counters by reason of a sample."""
+    kept_back: Counter[str]
+    """By reason, from the first sample to the last."""
+    count: int
+    """All that was kept back."""
     went_on: int
-    """Records or rows that were not kept back, from the first moment to the last."""
+    """Records or rows that were not kept back, from the first sample to the last."""
 
-    @property
-    def kept_back(self) -> Counter[str]:
-        """By reason, from the first moment to the last."""
-        return Counter(self.samples[-1]) - Counter(self.samples[0])
-
-    @property
-    def count(self) -> int:
-        return self.kept_back.total()
+    @classmethod
+    def over(
+        cls, samples: Sequence[Sample], count_of: Callable[[Sample], Counter[str]], went_on: int
+    ) -> Self:
+        """Take the share over at least two samples."""
+        kept_back = count_of(samples[-1]) - count_of(samples[0])
+        return cls(count_of, kept_back, kept_back.total(), went_on)
 
     @property
     def value(self) -> float:
@@ -75,8 +84,8 @@ class _Share:
         """The three most frequent reasons."""
         return [reason for reason, _ in self.kept_back.most_common(3)]
 
-    @property
-    def first(self) -> int:
-        """Index of the sample in which the counters first exceed those of the first sample."""
-        begun = sum(self.samples[0].values())
-        return next(number for number, counts in enumerate(self.samples) if sum(counts.values()) > begun)
+    def find_first(self, samples: Sequence[Sample]) -> int:
+        """Return the index of the sample in which the counters first exceed those of the first sample."""
+        counts = (self.count_of(sample).total() for sample in samples)
+        begun = next(counts)
+        return next(number for number, count in enumerate(counts, start=1) if count > begun)

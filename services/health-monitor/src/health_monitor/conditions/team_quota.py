@@ -46,9 +46,10 @@ def judge(
         flows = vitals.rates(dagger, watches[dagger.name], now=now, hearing=hearing)
         return (flows[0], flows[1] * 60) if flows else (0.0, 0.0)
 
-    if hearing is None or any(dagger.name not in watches for dagger in quotas.living(fleet.daggers, team)):
+    own = fleet.list_of_team(team)
+    if hearing is None or any(dagger.name not in watches for dagger in own):
         return None
-    used = quotas.uses(fleet.catalogue, fleet.daggers, team, rates)
+    used = quotas.uses(fleet.catalogue, own, rates)
     more = list(quotas.find_exceeded(catalogue, team, used))
     if not more:
         return Finding(False, "it uses less than where its quotas warn", now)

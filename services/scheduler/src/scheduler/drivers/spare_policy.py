@@ -15,6 +15,7 @@ from fleet import Fleet
 from fleet.decide.backoff import delay
 from fleet.decide.drain import takes_new
 from fleet.fold import quotas
+from fleet.fold.drivers import HostDrivers
 from fleet.fold.phases import STARTING
 from fleet.fold.quotas import Room
 from scheduler.drivers.command import has_both_compilers, secret_variables
@@ -109,11 +110,11 @@ def next_step(
     there. None is there while the host is cordoned. None warms up while a dagger starts: it would take the
     processor from that.
     """
-    running = fleet.occupied_on(fleet.leader.host) if fleet.leader else []
+    running = fleet.drivers.on(fleet.leader.host) if fleet.leader else HostDrivers()
     master = wanted_master(fleet)
     is_open = fleet.leader is None or takes_new(fleet, fleet.leader.host)
-    wanted = is_open and bool(master) and quotas.host_full(running, need_mib(room), room) is None
-    starting = any(dagger.phase == STARTING for dagger in running)
+    wanted = is_open and bool(master) and quotas.host_full(running.usage, need_mib(room), room) is None
+    starting = any(dagger.phase == STARTING for dagger in running.daggers.values())
     if spare is None:
         return Start(master) if wanted and not starting and failures.over(now) else None
     if not spare.alive or not (spare.ready or now - spare.since < READY_WITHIN):

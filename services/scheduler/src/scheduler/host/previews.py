@@ -217,7 +217,7 @@ class Previews:
         """Return why one process more does not fit beside drivers, replays, and so many others; empty where
         it does.
         """
-        drivers = self._fleet.occupied_on(self._host)
+        drivers = self._fleet.drivers.on(self._host).usage
         room = for_preview(self._room(), replace(self._replays(), previews=others))
         full = quotas.host_full(drivers, usual_mib(self._room()), room)
         return full.detail if full is not None else ""

@@ -7,7 +7,7 @@ host, and says that it is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -172,17 +172,17 @@ class Agent:
 
     # ---- Acting --------------------------------------------------------------------------------------------
 
-    async def look(self) -> None:
-        """Do what is due of each dagger of this host, while a scheduler elsewhere leads.
+    async def look(self, names: Set[str]) -> None:
+        """Do what is due of daggers that run on this host, while a scheduler elsewhere leads.
 
-        Raises: LogUnavailable.
+        names: of the daggers to look at, here or elsewhere. Raises: LogUnavailable.
         """
         leader, host = self._fleet.leader, self._drivers.host
         if leader is None or leader.host == host or not self.is_newest:
             return
-        for dagger in sorted(self._fleet.occupied_on(host), key=lambda dagger: dagger.name):
-            if dagger.name not in self._fleet.unreadable_daggers:
-                await self._attend(dagger.name)
+        for name in sorted(names & self._fleet.drivers.on(host).daggers.keys()):
+            if name not in self._fleet.unreadable_daggers:
+                await self._attend(name)
         self._epoch = self._fleet.standing(host).epoch
         await self._replays.act(self._report, since=self._epoch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,8 @@ _ANSWERS_WITHIN_S: Final = 5.0
 _FILE: Final = format_file("")
 _MASTER: Final = format_master("")
 _CONNECTS_WITHIN_S: Final = 3.0
+_NAME_WORDS: Final = ("cluster", "stream", "sink", "secret", "reference")
+"""Kinds of the registered objects by which `list_words` finds files and masters."""
 _READER_FILES: Final = "source/reader/native_reader-*.so"
 
 
@@ -74,11 +76,31 @@ class Inventory:
         self._fleet, self._has_user, self._reader, self._is_readable = fleet, has_user, reader, is_readable
         self._reaches_master = reaches_master
         self._looking: asyncio.Task[list[str]] | None = None
+        self._words: dict[str, tuple[spec_pb2.DaggerSpec, list[str]]] = {}
+        """Specification of each dagger, and the words that were listed for it, by the dagger's name."""
+        self._registered: Mapping[str, Mapping[str, int]] = {}
+        """Sequence of all that was registered when they were found, by kind and name."""
 
     def list_words(self) -> list[str]:
-        """List the words for what daggers need which are not deleted. To be called where the fold is read."""
-        living = (dagger.spec for dagger in self._fleet.daggers.values() if dagger.phase != DELETED)
-        return sorted({word for spec in living for word in list_words(self._fleet, spec)})
+        """List the words for what daggers need which are not deleted. To be called where the fold is read.
+
+        They are only looked for where a specification has changed, or what is registered.
+        """
+        fleet, before = self._fleet, self._words
+        registered = {
+            kind: {name: entry.sequence for name, entry in fleet.catalogue.entries(kind).items()}
+            for kind in _NAME_WORDS
+        }
+        if registered != self._registered:
+            self._registered, before = registered, {}
+        self._words = {
+            name: entry
+            if (entry := before.get(name)) is not None and entry[0] is dagger.spec
+            else (dagger.spec, list_words(fleet, dagger.spec))
+            for name, dagger in fleet.daggers.items()
+            if dagger.phase != DELETED
+        }
+        return sorted(set[str]().union(*(words for _, words in self._words.values())))
 
     async def look_for(self, words: Collection[str]) -> list[str] | None:
         """List the words of files that are not there and of Spark masters that are not reached, sorted; None

@@ -156,9 +156,9 @@ class Observer:
             room = self._peers.room(host, room.driver_memory_mib)
         if explain_unfit(self._fleet, dagger, self._peers.candidate(host, room)):
             return False
-        running = (self._fleet.daggers[name] for name in self._fleet.occupied)
-        there = self._fleet.occupied_on(host)
-        return quotas.full(self._fleet.catalogue, running, there, dagger, room) is None
+        drivers = self._fleet.drivers
+        of_team, there = drivers.of_team(dagger.spec.team), drivers.on(host).usage
+        return quotas.full(self._fleet.catalogue, of_team, there, dagger, room) is None
 
     def _place(self, dagger: Dagger) -> tuple[str, Full | None]:
         """Choose the host of the next launch, or tell why none can be made; the host is empty for this one.

@@ -63,7 +63,7 @@ class Replays:
     async def look(self, write: Write, still: Callable[[], None], epoch: int) -> None:
         """Do what is due of each replay, as the leader. Raises: LeadershipLost."""
         alive = self._alive()
-        for name in sorted(self._fleet.daggers):
+        for name in sorted({*self._fleet.replaying, *alive} & self._fleet.daggers.keys()):
             dagger = self._fleet.daggers[name]
             if (dagger.replay is not None or name in alive) and name not in self._fleet.unreadable_daggers:
                 await self._attend(name, alive, write, still, epoch)
@@ -74,7 +74,7 @@ class Replays:
         since: sequence before which no intent is this agent's. Raises: LogUnavailable.
         """
         alive, host = self._alive(), self._drivers.host
-        for name in sorted(self._fleet.daggers):
+        for name in sorted({*self._fleet.replaying, *alive} & self._fleet.daggers.keys()):
             dagger = self._fleet.daggers[name]
             process = dagger.replay.process if dagger.replay is not None else None
             is_here = process is not None and process.host == host
@@ -261,7 +261,7 @@ class Replays:
             room = for_replay(self._peers.room(host, room.driver_memory_mib), Occupancy())
         else:
             return None
-        return quotas.host_full(self._fleet.occupied_on(host), need, room)
+        return quotas.host_full(self._fleet.drivers.on(host).usage, need, room)
 
     def _alive(self) -> dict[str, list[Attempt]]:
         """Return the attempts that live, the newest of each dagger last."""

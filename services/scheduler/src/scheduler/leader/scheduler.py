@@ -27,11 +27,14 @@ from fleet import ApplyResult, Dagger, Fleet
 from fleet.decide import shadowing
 from fleet.decide.observation import Observation, Policy
 from fleet.decide.reconcile import Drain, Kill, Launch, next_action
+from fleet.decide.rounds import Rounds
 from fleet.decide.shadowing import EndShadow, LaunchShadow
 from fleet.decide.starts import wants_replacement
 from fleet.fold import quotas
 from fleet.fold.facts import FACTS, About
+from fleet.fold.fleet import is_of_dagger
 from fleet.fold.hosts import host_subject
+from fleet.fold.phases import RUNNING
 from fleet.fold.quotas import Room
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import retention
@@ -102,7 +105,7 @@ def election_events(fleet: Fleet, room: Callable[[], Room]) -> ElectionEvents:
         return None if leader is None else Holder(leader.epoch, leader.scheduler_id)
 
     def beat(epoch: int, me: str) -> telemetry_pb2.SchedulerBeat:
-        running = fleet.occupied_on(fleet.leader.host) if fleet.leader else []
+        running = fleet.drivers.on(fleet.leader.host if fleet.leader else "").usage
         return telemetry_pb2.SchedulerBeat(
             epoch=epoch, scheduler_id=me, room=quotas.room_left(running, room())
         )
@@ -271,7 +274,7 @@ class Scheduler:
             shared=bool(checkpoint_root),
             local=options.local_checkpoints,
         )
-        self._dirty: set[str] = set()
+        self._rounds = Rounds(options.tick)
         self._wake = asyncio.Event()
         self._ignored_attempts: dict[str, tuple[int, int, type]] = {}
 
@@ -326,10 +329,11 @@ class Scheduler:
         while True:
             logger().info("scheduler.standby_begun", sequence=self._fleet.sequence)
             next_sweep = self._now()
+            self._rounds.begin(lambda: self._fleet.drivers.on(self._drivers.host).daggers)
             while not self._election.may_claim():
                 self._watch.advance(self._fleet.standings)
                 await self._agent.keep_registered()
-                await self._agent.look()
+                await self._agent.look(self._rounds.take(self._now()))
                 if self._now() >= next_sweep:
                     next_sweep = self._now() + self._options.sweep
                     await self._sweeper.look()
@@ -357,19 +361,16 @@ class Scheduler:
 
     async def _lead(self) -> None:
         """Reconcile every dagger, for ever. Raises: LeadershipLost."""
-        next_tick = next_sweep = passed = self._now()
+        next_sweep = passed = self._now()
+        self._rounds.begin(lambda: self._fleet.daggers)
         while True:
             started = self._now()
             if started - passed > self._options.leader_timeout / 2:
                 await self._follower.catch_up()  # we were paused: somebody may have taken over
             self._election.ensure_leading()
-            names, self._dirty = self._dirty, set()
-            # A clock that was ahead for a while had them due when it is that late again.
-            next_tick = min(next_tick, started + self._options.tick)
+            # A clock that was ahead for a while had it due when it is that late again.
             next_sweep = min(next_sweep, started + self._options.sweep)
-            if started >= next_tick:
-                names, next_tick = set(self._fleet.daggers), started + self._options.tick
-            for name in self._starts.order(names):
+            for name in self._starts.order(self._rounds.take(started)):
                 await self._attend(name)
             self._watch.advance(self._fleet.standings)
             await self._agent.keep_registered()
@@ -395,7 +396,7 @@ class Scheduler:
     # ---- What happens --------------------------------------------------------------------------------------
 
     def _look_at(self, name: str) -> None:
-        self._dirty.add(name)
+        self._rounds.note(name)
         self._wake.set()
 
     def _on_step(self, step: Step[ApplyResult]) -> None:
@@ -406,8 +407,11 @@ class Scheduler:
             logger().warning(
                 "scheduler.record_ignored", sequence=record.sequence, type=record.type, subject=record.subject
             )
-        if applied.subject in self._fleet.daggers:
-            self._dirty.add(applied.subject)
+        if is_of_dagger(record.type):
+            self._rounds.note(applied.subject)
+        else:  # of a host, if it is one
+            for name in self._fleet.drivers.on(applied.subject).daggers:
+                self._rounds.note(name)
         self._wake.set()
 
     async def _listen(self) -> None:
@@ -422,7 +426,15 @@ class Scheduler:
                 case telemetry_pb2.Heartbeat() as heartbeat:
                     self._watch.note_driver(heartbeat.host)
                     if self._observer.note_heartbeat(heartbeat):
-                        self._look_at(heartbeat.dagger)
+                        self._note_driver(heartbeat.dagger)
+
+    def _note_driver(self, name: str) -> None:
+        """Look at a dagger whose driver was heard; at the next tick where it just goes on running."""
+        dagger = self._fleet.daggers.get(name)
+        if dagger is None or dagger.phase != RUNNING:
+            self._look_at(name)
+        else:
+            self._rounds.note(name)
 
     # ---- Reconciling ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,158 @@
+"""Index the daggers that have drivers, by host and by team, with the sums that placement needs. Pure.
+
+It changes with each dagger that changes: nothing here goes through all daggers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, KeysView, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from daggerspec.limits import DRIVER_OVERHEAD_MIB
+from daggerspec.priority import is_critical
+from fleet.fold.dagger import Dagger
+from fleet.fold.phases import STARTING, STOPPING
+
+
+@dataclass(slots=True)
+class Usage:
+    """Drivers that run or may run, and the memory that their launches count."""
+
+    drivers: int = 0
+    unsized: int = 0
+    """Those of them whose dagger does not say its heap."""
+    heap_mib: int = 0
+    """Heaps of all others, in MiB."""
+    shares: Counter[tuple[str, bytes]] = field(default_factory=Counter)
+    """Number of drivers by cluster, and by what their specification says of its executors, encoded."""
+
+    @classmethod
+    def of(cls, daggers: Iterable[Dagger]) -> Self:
+        """Sum up the drivers of daggers."""
+        usage = cls()
+        for dagger in daggers:
+            usage.add(dagger)
+        return usage
+
+    def add(self, dagger: Dagger, times: int = 1) -> None:
+        """Add the drivers of a dagger; with -1 `times` take them away again."""
+        drivers, heap_mib = times * len(dagger.running), dagger.spec.driver_memory_mib
+        self.drivers += drivers
+        if heap_mib:
+            self.heap_mib += drivers * heap_mib
+        else:
+            self.unsized += drivers
+        share = dagger.spec.executors.SerializeToString(deterministic=True)
+        self.shares[dagger.spec.cluster, share] += drivers
+
+    def without(self, dagger: Dagger) -> Usage:
+        """Return the usage without the drivers of one of its daggers."""
+        usage = Usage(self.drivers, self.unsized, self.heap_mib, self.shares.copy())
+        usage.add(dagger, -1)
+        return usage
+
+    def memory_mib(self, driver_memory_mib: int) -> int:
+        """Return the MiB that all launches count. driver_memory_mib: heap of a driver whose dagger does not
+        say.
+        """
+        return self.heap_mib + self.unsized * driver_memory_mib + self.drivers * DRIVER_OVERHEAD_MIB
+
+
+@dataclass(slots=True)
+class HostDrivers:
+    """Daggers that have drivers on one host. Read only, outside of this module."""
+
+    daggers: dict[str, Dagger] = field(default_factory=dict)
+    """By name."""
+    usage: Usage = field(default_factory=Usage)
+    critical: Counter[str] = field(default_factory=Counter)
+    """Number of critical daggers, by team."""
+    streams: Counter[str] = field(default_factory=Counter)
+    """Number of daggers that read a stream, by stream."""
+
+    def add(self, dagger: Dagger, times: int = 1) -> None:
+        """Add a dagger; with -1 `times` take it away again."""
+        if times > 0:
+            self.daggers[dagger.name] = dagger
+        else:
+            del self.daggers[dagger.name]
+        self.usage.add(dagger, times)
+        self.streams.update({read.stream: times for read in dagger.spec.streams})
+        if is_critical(dagger.spec):
+            self.critical[dagger.spec.team] += times
+
+    def without(self, dagger: Dagger) -> HostDrivers:
+        """Return the same host without one of its daggers."""
+        rest = HostDrivers(
+            dict(self.daggers), self.usage.without(dagger), self.critical.copy(), self.streams.copy()
+        )
+        del rest.daggers[dagger.name]
+        rest.streams.subtract({read.stream for read in dagger.spec.streams})
+        if is_critical(dagger.spec):
+            rest.critical[dagger.spec.team] -= 1
+        return rest
+
+
+_NONE: Final = HostDrivers()
+
+
+@dataclass(slots=True)
+class DriverIndex:
+    """Daggers of which a driver runs or may run."""
+
+    starting: dict[str, Dagger] = field(default_factory=dict)
+    """Those whose start may take a core: STARTING, STOPPING or with a shadow, by name."""
+    _entries: dict[str, tuple[str, Dagger]] = field(default_factory=dict)
+    """Host and state of each as it is counted, by name."""
+    _hosts: dict[str, HostDrivers] = field(default_factory=dict)
+    _teams: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def names(self) -> KeysView[str]:
+        """Names of all of them."""
+        return self._entries.keys()
+
+    @property
+    def hosts(self) -> Mapping[str, HostDrivers]:
+        """Hosts that have any, by name; of a launch that no host is known of, by the empty one."""
+        return self._hosts
+
+    def on(self, host: str, *, beside: str = "") -> HostDrivers:
+        """Return the drivers of a host. beside: name of a dagger that is left out."""
+        there = self._hosts.get(host, _NONE)
+        return there if beside not in there.daggers else there.without(there.daggers[beside])
+
+    def of_team(self, team: str, *, beside: str = "") -> Usage:
+        """Return what a team's drivers use, on all hosts. beside: name of a dagger that is left out."""
+        usage = self._teams.get(team, _NONE.usage)
+        entry = self._entries.get(beside)
+        return usage if entry is None or entry[1].spec.team != team else usage.without(entry[1])
+
+    def put(self, dagger: Dagger, host: str) -> None:
+        """Replace the state of a dagger. host: of its newest launch, empty where nobody knows it."""
+        if dagger.occupied and (dagger.phase in (STARTING, STOPPING) or dagger.shadow is not None):
+            self.starting[dagger.name] = dagger
+        else:
+            self.starting.pop(dagger.name, None)
+        before = self._entries.get(dagger.name)
+        if before is not None:
+            if before[0] == host and before[1].spec is dagger.spec and before[1].running == dagger.running:
+                self._entries[dagger.name] = host, dagger
+                self._hosts[host].daggers[dagger.name] = dagger
+                return
+            self._remove(*before)
+        if dagger.occupied:
+            self._entries[dagger.name] = host, dagger
+            self._hosts.setdefault(host, HostDrivers()).add(dagger)
+            self._teams.setdefault(dagger.spec.team, Usage()).add(dagger)
+
+    def _remove(self, host: str, dagger: Dagger) -> None:
+        del self._entries[dagger.name]
+        self._hosts[host].add(dagger, -1)
+        if not self._hosts[host].daggers:
+            del self._hosts[host]
+        self._teams[dagger.spec.team].add(dagger, -1)
+        if not self._teams[dagger.spec.team].drivers:
+            del self._teams[dagger.spec.team]
