@@ -56,9 +56,9 @@ def test_other_shells_are_answered_in_their_words(
     shell: str, variables: dict[str, str], expected: str, tmp_path: Path
 ) -> None:
     script = run([str(COMMAND), "completion", shell], tmp_path)
-    asked = {"_DAGGERS_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "daggers host dr"}
+    request = {"_DAGGERS_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "daggers host dr"}
 
-    (answer,) = run([str(COMMAND)], tmp_path, **asked, **variables)
+    (answer,) = run([str(COMMAND)], tmp_path, **request, **variables)
 
     assert answer.startswith(expected)
     assert f"_DAGGERS_COMPLETE=complete_{shell}" in "\n".join(script)

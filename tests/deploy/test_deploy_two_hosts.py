@@ -54,7 +54,7 @@ def test_the_second_host_is_the_first_one_with_a_name_and_a_state_of_its_own() -
 
 
 @dataclass(frozen=True)
-class Host:
+class RunningScheduler:
     """Scheduler of one service, as it runs here."""
 
     process: subprocess.Popen[bytes]
@@ -71,7 +71,7 @@ class Host:
         return problem
 
 
-class Deployment:
+class LocalDeployment:
     """Services of the Compose file as processes, with places, names and ports of this machine."""
 
     def __init__(self, folder: Path, broker: Broker) -> None:
@@ -111,7 +111,7 @@ class Deployment:
                 process.wait(60)
 
     @contextmanager
-    def schedule(self, name: str) -> Iterator[Host]:
+    def schedule(self, name: str) -> Iterator[RunningScheduler]:
         """Run the scheduler of a service."""
         chosen = ports.choose((f"{name}-host", f"{name}-metrics"), {})
         serves, tells = chosen[f"{name}-host"], chosen[f"{name}-metrics"]
@@ -123,7 +123,7 @@ class Deployment:
             DAGGERS_SCHEDULER_HOST_BIND=f"0.0.0.0:{serves}",
             DAGGERS_SCHEDULER_METRICS_BIND=f"127.0.0.1:{tells}",
         ) as process:
-            yield Host(process, tells)
+            yield RunningScheduler(process, tells)
 
     @contextmanager
     def serve(self) -> Iterator[None]:
@@ -199,7 +199,7 @@ def test_both_hosts_run_as_the_file_says_and_obey_the_operators_page(tmp_path: P
     with ExitStack() as services:
         services.enter_context(started(broker, kafka))
         broker.grant()
-        deployment = Deployment(tmp_path, broker)
+        deployment = LocalDeployment(tmp_path, broker)
         services.enter_context(deployment.serve())
         leader = services.enter_context(deployment.schedule(FIRST))
         until(lambda: leader.find_problem() is None, tmp_path)
