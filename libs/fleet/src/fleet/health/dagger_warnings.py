@@ -80,8 +80,8 @@ def warnings(
     if turn:
         since = dagger.not_before or dagger.phase_time
         text = f"it waits for its turn to start, for {format_span(now - since)}: {turn}"
-        asked = [issue for issue in issues if issue.code != NOT_LAUNCHED]  # there is an answer
-        issues = [_build_issue(WAITS_FOR_TURN, text, since), *asked]
+        others = [issue for issue in issues if issue.code != NOT_LAUNCHED]  # its question is answered
+        issues = [_build_issue(WAITS_FOR_TURN, text, since), *others]
     if dagger.phase in _DRIVEN:
         evidence_time = now if hearing is not None else watch.heard_at or now
         issues += [
