@@ -189,6 +189,7 @@ def list_page_commands() -> list[list[str]]:
     return [[{"machine-2": SECOND}.get(word, word) for word in shlex.split(line)] for line in lines]
 
 
+@pytest.mark.long
 @pytest.mark.integration
 @pytest.mark.skipif(os.getuid() != 0, reason="host names of a test's own need root")
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
