@@ -17,7 +17,7 @@ from cli.output.printer import Format, Printer, print_error
 
 # These start, or change, what a unit test must not.
 NOT_RUN = {"local setup", "local up", "demo"}
-LOCAL = {"version", "local status", "local down", "local dump", "sql check", "sql functions"}
+LOCAL = {"version", "completion", "local status", "local down", "local dump", "sql check", "sql functions"}
 # These end with Ctrl-C only.
 ENDLESS = {"alerts watch"}
 # These read the broker.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -25,6 +23,15 @@ from daggers.v1 import spec_pb2
 from influxdb_client import InfluxDBClient
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
+from tests.deploy.compose_file import (
+    COMPOSE,
+    ROOT,
+    SERVICES,
+    TEXT,
+    load_script,
+    read_environment,
+    write_secrets,
+)
 
 from api_gateway.rpc.health import Health, serving
 from api_gateway.settings import GatewaySettings
@@ -35,10 +42,6 @@ from portal.settings import PortalSettings
 from scheduler.settings import SchedulerSettings
 from telemetry.settings import TelemetrySettings
 
-ROOT = Path(__file__).parents[2]
-COMPOSE = ROOT / "deploy" / "compose"
-TEXT = (COMPOSE / "compose.yaml").read_text()
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
 SETTINGS: dict[str, type[ServiceSettings]] = {
     "api-gateway": GatewaySettings,
     "health-monitor": monitor_settings(),
@@ -75,7 +78,7 @@ def test_a_service_that_lasts_is_asked_for_its_health(name: str) -> None:
     test = SERVICES[name]["healthcheck"]["test"]
 
     assert test[0] == "CMD"
-    assert "healthy.py" not in str(test) or (test[1:3], test[-1] in script("healthy").CHECKS) == (
+    assert "healthy.py" not in str(test) or (test[1:3], test[-1] in load_script("healthy").CHECKS) == (
         ["python", "-IS"],
         True,
     )
@@ -95,7 +98,7 @@ def test_a_look_needs_nothing_but_pythons_library() -> None:
             [sys.executable, "-IS", COMPOSE / "image" / "healthy.py", name],
             capture_output=True, text=True, check=False, timeout=60, env={"PATH": os.defpath},
         )
-        for name in script("healthy").CHECKS
+        for name in load_script("healthy").CHECKS
     ]  # fmt: skip
 
     assert [look.returncode for look in looks] == [1] * len(looks)
@@ -105,25 +108,25 @@ def test_a_look_needs_nothing_but_pythons_library() -> None:
 def test_a_service_is_asked_for_its_health_where_it_tells_its_metrics() -> None:
     metrics = {
         name: int(address.rpartition(":")[2])
-        for name in script("healthy").METRICS
+        for name in load_script("healthy").METRICS
         for variable, address in SERVICES[name]["environment"].items()
         if variable.endswith("_METRICS_BIND")
     }
 
-    assert metrics == script("healthy").METRICS
+    assert metrics == load_script("healthy").METRICS
 
 
 def test_the_gateway_is_asked_for_its_health_where_it_tells_it() -> None:
     told = SERVICES["api-gateway"]["environment"]["DAGGERS_GATEWAY_HEALTH_BIND"]
 
-    assert told == ":".join(map(str, script("healthy").HEALTH))
+    assert told == ":".join(map(str, load_script("healthy").HEALTH))
 
 
 def test_the_health_of_a_gateway_is_asked_for_without_a_library_of_grpc() -> None:
     async def answered() -> list[bool]:
         told = Health(["daggers.v1.DaggerService"])
         async with serving(told, "127.0.0.1:0") as port:
-            serves = partial(asyncio.to_thread, script("healthy").serves, ("127.0.0.1", port))
+            serves = partial(asyncio.to_thread, load_script("healthy").serves, ("127.0.0.1", port))
             before = await serves()
             told.end()
             return [before, await serves()]
@@ -161,7 +164,7 @@ def test_daggers_read_and_write_where_nobody_logs_in_and_nothing_of_the_platform
     properties = server_properties()
     kinds = dict(pair.split(":") for pair in properties["listener.security.protocol.map"].split(","))
 
-    assert script("register").CLUSTER.kafka.bootstrap_servers == listeners()["DATA"]
+    assert load_script("register").CLUSTER.kafka.bootstrap_servers == listeners()["DATA"]
     assert {name for name, kind in kinds.items() if kind == "PLAINTEXT"} == {"DATA", "HOST"}
     assert "StandardAuthorizer" in properties["authorizer.class.name"]
     assert properties["super.users"] == "User:daggers"
@@ -263,21 +266,6 @@ def test_what_a_service_keeps_outlives_its_container(name: str) -> None:
     assert [path for path in kept if path not in lasting] == []
 
 
-def given(name: str, **operators: str) -> dict[str, str]:
-    """What a service is given when the operator says this and nothing else."""
-
-    def filled(value: str) -> str:
-        """The innermost first: one variable may be another's default."""
-        inner = re.compile(r"\$\{(\w+)(?::-([^${}]*))?\}")
-        while match := inner.search(value):
-            value = (
-                f"{value[: match.start()]}{operators.get(match[1]) or match[2] or ''}{value[match.end() :]}"
-            )
-        return value
-
-    return {variable: filled(str(value)) for variable, value in SERVICES[name]["environment"].items()}
-
-
 def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -294,7 +282,7 @@ def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names
     read = []
     for said in ({}, operators):
         with monkeypatch.context() as patched:
-            for variable, value in given("health-monitor", **said).items():
+            for variable, value in read_environment("health-monitor", **said).items():
                 patched.setenv(variable, value)
             patched.setenv("DAGGERS_MONITOR_KAFKA_SASL_PASSWORD_FILE", str(url))
             read.append(kind())
@@ -350,21 +338,12 @@ def test_every_variable_an_operator_may_set_is_in_the_documentation() -> None:
     assert sorted(name for name in variables if f"`{name}`" not in told) == []
 
 
-def made(root: Path) -> dict[str, str]:
-    """What the container `secrets` makes in a folder of volumes, by file."""
-    for volume in ("gateway", "client", "influx", "grafana", "host", "kafka", "portal", "spark"):
-        (root / volume).mkdir(exist_ok=True)
-    script = COMPOSE / "image" / "secrets.sh"
-    subprocess.run(["sh", script, root], check=True, capture_output=True, timeout=60)
-    return {str(file.relative_to(root)): file.read_text() for file in root.rglob("*") if file.is_file()}
-
-
 def access(root: Path, **said: str) -> str:
     """What the gateway of a deployment is told of access."""
     (folder := root / "bin").mkdir(exist_ok=True)
     (python := folder / "python").write_text('#!/bin/sh\necho "$DAGGERS_GATEWAY_ACCESS $*"\n')
     python.chmod(0o755)
-    environment = {"PATH": f"{folder}:{os.defpath}", **given("api-gateway", **said)}
+    environment = {"PATH": f"{folder}:{os.defpath}", **read_environment("api-gateway", **said)}
     script = COMPOSE / "image" / "gateway.sh"
     done = subprocess.run(
         ["sh", script, root], check=True, capture_output=True, text=True, timeout=60, env=environment
@@ -378,7 +357,7 @@ def egress(root: Path, **said: str) -> str:
     (keep := folder / "keep.sh").write_text('#!/bin/sh\necho "$DAGGERS_SCHEDULER_EGRESS $*"\n')
     keep.chmod(0o755)
     script = Path(shutil.copy(COMPOSE / "image" / "scheduler.sh", folder))
-    environment = {"PATH": os.defpath, **given("scheduler", **said)}
+    environment = {"PATH": os.defpath, **read_environment("scheduler", **said)}
     done = subprocess.run(
         ["sh", script, root], check=True, capture_output=True, text=True, timeout=60, env=environment
     )
@@ -391,7 +370,7 @@ def test_drivers_are_held_to_addresses_wherever_access_is_enforced(tmp_path: Pat
     (old := tmp_path / "old" / "gateway").mkdir(parents=True)
     (old / "tokens").write_text("operator:a-token-of-long-ago\n")
     for root in (new, old.parent):
-        made(root)
+        write_secrets(root)
 
     assert egress(new) == "enforce python -m scheduler"
     assert egress(new, DAGGERS_ACCESS="observe") == "observe python -m scheduler"
@@ -402,7 +381,7 @@ def test_drivers_are_held_to_addresses_wherever_access_is_enforced(tmp_path: Pat
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_a_new_deployment_enforces_and_its_secrets_stay_what_they_are(tmp_path: Path) -> None:
-    first, second = made(tmp_path), made(tmp_path)
+    first, second = write_secrets(tmp_path), write_secrets(tmp_path)
 
     assert first == second
     assert first["portal/gateway-ca.pem"] == first["client/ca.pem"] != first["portal/ca.pem"]
@@ -419,7 +398,7 @@ def test_a_new_deployment_enforces_and_its_secrets_stay_what_they_are(tmp_path: 
 def test_a_deployment_from_before_there_were_roles_observes_until_somebody_enforces(tmp_path: Path) -> None:
     (tmp_path / "gateway").mkdir()
     (tmp_path / "gateway" / "tokens").write_text("operator:a-token-of-long-ago\n")
-    files = made(tmp_path)
+    files = write_secrets(tmp_path)
 
     assert "gateway/access" not in files
     assert access(tmp_path) == "observe -m api_gateway"
@@ -429,14 +408,14 @@ def test_a_deployment_from_before_there_were_roles_observes_until_somebody_enfor
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_the_portal_serves_by_what_it_is_given_and_is_told_healthy(tmp_path: Path) -> None:
     """As in its container, but for the places of files and its port."""
-    made(tmp_path)
+    write_secrets(tmp_path)
     provider = {"DAGGERS_OIDC_ISSUER": "https://login.example.com", "DAGGERS_OIDC_AUDIENCE": "daggers"}
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {
         **{
             name: value.replace("/run/daggers", str(tmp_path))
-            for name, value in given("portal", **provider).items()
+            for name, value in read_environment("portal", **provider).items()
         },
         "DAGGERS_PORTAL_STATE_DIR": str(tmp_path / "state"),
         "DAGGERS_PORTAL_BIND": f"127.0.0.1:{port}",
@@ -465,11 +444,12 @@ def test_the_portal_serves_by_what_it_is_given_and_is_told_healthy(tmp_path: Pat
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_a_portal_without_a_provider_says_so_where_one_looks(tmp_path: Path) -> None:
-    made(tmp_path)
+    write_secrets(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {
-        name: value.replace("/run/daggers", str(tmp_path)) for name, value in given("portal").items()
+        name: value.replace("/run/daggers", str(tmp_path))
+        for name, value in read_environment("portal").items()
     } | {"DAGGERS_PORTAL_BIND": f"127.0.0.1:{port}", "PATH": f"{Path(sys.executable).parent}:{os.defpath}"}
     script = (COMPOSE / "image" / "portal.sh").read_text()
     script = script.replace("/usr/local/lib/daggers", str(COMPOSE / "image"))
@@ -495,7 +475,7 @@ def test_a_portal_without_a_provider_says_so_where_one_looks(tmp_path: Path) -> 
 def test_the_example_of_a_provider_is_one_that_the_gateway_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (COMPOSE / "oidc.env").read_text().splitlines()
     said = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-    for name, value in given("api-gateway", **said).items():
+    for name, value in read_environment("api-gateway", **said).items():
         if "_OIDC_" in name:
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS", "kafka:9092")
@@ -504,11 +484,11 @@ def test_the_example_of_a_provider_is_one_that_the_gateway_takes(monkeypatch: py
     assert provider is not None
     assert (provider.issuer, provider.name_claim) == (said["DAGGERS_OIDC_ISSUER"], "email")
     assert [provider.audience, *provider.others] == [client["client_id"] for client in registered()]
-    assert given("portal", **said)["DAGGERS_PORTAL_OIDC_CLIENT_ID"] == provider.others[0]
+    assert read_environment("portal", **said)["DAGGERS_PORTAL_OIDC_CLIENT_ID"] == provider.others[0]
 
 
 def test_a_deployment_that_has_one_client_goes_on_with_it() -> None:
-    assert given("portal", DAGGERS_OIDC_AUDIENCE="one")["DAGGERS_PORTAL_OIDC_CLIENT_ID"] == "one"
+    assert read_environment("portal", DAGGERS_OIDC_AUDIENCE="one")["DAGGERS_PORTAL_OIDC_CLIENT_ID"] == "one"
 
 
 def registered() -> list[dict[str, Any]]:
@@ -519,7 +499,7 @@ def registered() -> list[dict[str, Any]]:
 
 def test_the_pages_are_registered_with_the_address_that_they_have() -> None:
     _, pages = registered()
-    url = given("portal")["DAGGERS_PORTAL_PUBLIC_URL"]
+    url = read_environment("portal")["DAGGERS_PORTAL_PUBLIC_URL"]
 
     assert pages["redirect_uris"] == [f"{url}/auth/callback"]
 
@@ -576,7 +556,7 @@ def test_a_team_has_a_bucket_and_a_token_that_opens_no_other(influx2: dict[str, 
     address.token.file = str(tmp_path / "token")
     (tmp_path / "token").write_text(influx2["token"])
     for _ in range(2):  # again is no harm
-        script("register").make_bucket(address, "pricing", tmp_path / "pricing.token")
+        load_script("register").make_bucket(address, "pricing", tmp_path / "pricing.token")
     token = (tmp_path / "pricing.token").read_text()
     with InfluxDBClient(address.url, token, org=address.org) as influx:
         influx.write_api(SYNCHRONOUS).write("pricing", record="fares value=1")
@@ -584,16 +564,6 @@ def test_a_team_has_a_bucket_and_a_token_that_opens_no_other(influx2: dict[str, 
             influx.write_api(SYNCHRONOUS).write(address.bucket, record="fares value=1")
 
     assert refused.value.status in (401, 403, 404)
-
-
-def script(name: str) -> ModuleType:
-    """A script of the image."""
-    spec = importlib.util.spec_from_file_location(name, COMPOSE / "image" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def server_properties() -> dict[str, str]:

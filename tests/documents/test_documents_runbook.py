@@ -9,6 +9,9 @@ from daggers.v1 import alerts_pb2, events_pb2
 from tests.documents import names
 from tests.documents.pages import ROOT, Page, slug
 
+from api_gateway.rpc.fleet_service import HOST_ALIVE
+from fleet.decide import drain, placement, reconcile
+from fleet.fold.hosts import HOST_REGISTERED
 from fleet.health import advice
 from fleet.health.degradation import MEANINGS, Reason
 from health_monitor.conditions.dagger_conditions import SEVERITIES
@@ -54,6 +57,26 @@ def test_every_reason_has_its_section_with_its_meaning(reason: Reason) -> None:
 
     assert asks(slug(reason)) == {"Symptom", "Check", "Act"}
     assert f"**Symptom.** {MEANINGS[reason][0].upper()}{MEANINGS[reason][1:]}." in section
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        HOST_ALIVE,
+        HOST_REGISTERED,
+        advice.WAITS_FOR_TURN,
+        drain.CAME_BACK,
+        drain.HOST_CORDONED,
+        drain.NOT_SETTLED,
+        drain.NO_OTHER_HOST,
+        placement.AGENT_TOO_OLD,
+        placement.HOST_LACKS,
+        placement.NO_HOST,
+        reconcile.HOST_LOST,
+    ],
+)
+def test_every_reason_of_a_host_has_its_section(reason: str) -> None:
+    assert asks(slug(reason)) >= {"Symptom", "Act"}
 
 
 def advised() -> set[str]:

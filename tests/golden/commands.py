@@ -34,6 +34,7 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
         "orders", "--cluster", "c", "--topic", "t", "--message", "m.M", "--time-field", "f"
     ],
     "reference register": ["cities", "--format", "csv", "--location", "/tables/cities.csv"],
+    "completion": ["bash"],
     "apply": ["-f", "dagger.yaml"],
     "validate": ["-f", "dagger.yaml"],
     "plan": ["-f", "dagger.yaml"],

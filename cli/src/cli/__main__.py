@@ -21,7 +21,7 @@ from chassis.files import replace_text
 from cli.commands.table import COMMANDS
 from cli.environment import environment
 from cli.errors import CliError, MisusedError, UnwrittenError
-from cli.framework import standard_streams
+from cli.framework import completion, standard_streams
 from cli.framework.extension import Extension, load_extension
 from cli.framework.group import group
 from cli.framework.lazy_commands import LazyGroup
@@ -43,10 +43,11 @@ EPILOG = (
 
 def assemble(extension: Callable[[], Extension]) -> LazyGroup:
     """Assemble every command, and those of the extension, none of them imported."""
+    completion.register_shells()
     app = group("Self-serve SQL over Protobuf Kafka topics, run on Spark.", LazyGroup, epilog=EPILOG)
     app.callback()(_root)
     root = cast(LazyGroup, typer.main.get_group(app))
-    root.name = "daggers"
+    root.name = completion.PROGRAM
     root.commands = dict(COMMANDS)
     root.extension = lambda: extension().commands()
     return root

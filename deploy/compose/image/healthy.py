@@ -57,8 +57,11 @@ def api_gateway() -> str | None:
 
 
 def scheduler() -> str | None:
-    """Whether it leads: there is no other one here."""
-    return None if _metric("scheduler", "daggers_scheduler_leads") else "it does not lead"
+    """Whether it leads, or stands by: another host has a scheduler, too."""
+    if _metric("scheduler", "daggers_scheduler_leads"):
+        return None
+    hosts = [line for line in _metrics("scheduler") if line.startswith("daggers_scheduler_host_drivers{")]
+    return None if len(hosts) > 1 else "it does not lead, and no other host is known"
 
 
 def health_monitor() -> str | None:
@@ -149,10 +152,15 @@ def _frame(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
 
 def _metric(service: str, name: str) -> float:
     """A gauge without labels. Raises: OSError, LookupError when the service does not tell it."""
-    for line in _ask(f"http://127.0.0.1:{METRICS[service]}/metrics").decode().splitlines():
+    for line in _metrics(service):
         if line.startswith(f"{name} "):
             return float(line.split()[1])
     raise LookupError(f"it tells no {name}")
+
+
+def _metrics(service: str) -> list[str]:
+    """The lines of what a service tells of itself. Raises: OSError."""
+    return _ask(f"http://127.0.0.1:{METRICS[service]}/metrics").decode().splitlines()
 
 
 def _ask(url: str) -> bytes:

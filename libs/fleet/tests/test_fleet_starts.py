@@ -13,7 +13,7 @@ from fleet.decide import starts
 from fleet.decide.starts import LONGEST_START, PATIENCE, count_free, count_starts, place_in_queue
 from fleet.fold.dagger import create_dagger
 from fleet.fold.hosts import Standing
-from fleet.fold.phases import PENDING, RUNNING, STARTING, STOPPING
+from fleet.fold.phases import BACKING_OFF, PENDING, RUNNING, STARTING, STOPPING
 from fleet.fold.shadow import Shadow
 
 CRITICAL = spec_pb2.DaggerSpec(cluster="c", priority=spec_pb2.PRIORITY_CRITICAL)
@@ -103,3 +103,21 @@ def test_who_wants_a_launch() -> None:
     assert starts.wants_launch(dagger("d"))
     assert not starts.wants_launch(stopped)
     assert not starts.wants_launch(dagger("r", phase=STARTING))
+
+
+def test_what_waits_for_its_turn_says_for_which_host_and_how_many_go_first() -> None:
+    now = START + timedelta(seconds=1)
+    started = [dagger(name, phase=STARTING, host="h", generation=1) for name in "ab"]
+    critical, other = dagger("critical", spec=CRITICAL), dagger("other", phase=STOPPING, ran_on="h")
+    later = dagger("later", phase=BACKING_OFF, not_before=now + timedelta(seconds=9))
+    full = dagger("full", last_error=events_pb2.DaggerError(reason="MAX_MEMORY"))
+    state = fleet(*started, critical, other, later, full)
+    waits = starts.describe_waits(state, now)
+    state.standings["free"] = Standing(registered=events_pb2.HostRegistered(host="free", cores=1))
+
+    assert waits == {
+        "critical": "host h starts as many daggers as there are cores",
+        "other": "host h starts as many daggers as there are cores; ahead of it in the queue: 1",
+    }
+    assert starts.describe_waits(state, now).keys() == {"other"}
+    assert starts.describe_waits(fleet(*started, critical, cores=3), now) == {}

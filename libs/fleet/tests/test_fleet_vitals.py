@@ -384,6 +384,15 @@ def test_that_nobody_launches_it_is_told_after_two_minutes(seconds: int, count: 
     ] * count
 
 
+def test_a_launch_that_waits_for_its_turn_says_so_in_place_of_the_question() -> None:
+    pending = a_dagger(phase=PENDING, phase_time=NOON - 3 * MINUTE)
+    turn = "host a starts as many daggers as there are cores"
+    [warning] = vitals.to_proto(pending, watch.begin(NOON), now=NOON, hearing=None, turn=turn).warnings
+
+    assert (warning.code, warning.object) == ("WAITS_FOR_TURN", "launch")
+    assert warning.message == f"it waits for its turn to start, for 3 min: {turn}"
+
+
 def test_an_overloaded_host_is_named_before_what_it_slows_and_not_where_it_slows_nothing() -> None:
     words = "the host is overloaded: tasks waited for a processor 91 % of the last minute"
     heartbeat = beat(NOON, overload=words)

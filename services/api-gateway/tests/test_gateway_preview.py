@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import access_pb2, gateway_pb2, host_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import access_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2, spec_pb2, telemetry_pb2
 from tests.samplehosts import Host, serving
 
 from api_gateway.hosts.client import HostAccess
@@ -78,6 +78,27 @@ async def test_columns_come_first_and_the_host_is_asked_without_sinks(harness: A
     assert steps[3].done.total_ms >= steps[3].done.first_row_ms
     assert steps[3].done.examples[0].value == b"secret"
     assert written == 0
+
+
+async def test_a_preview_runs_beside_cordoned_hosts_and_says_so_where_all_are(
+    harness: Any, samples: Any
+) -> None:
+    first, second = Previews(), Previews()
+    async with (
+        serving(("a", first), ("b", second)) as log,
+        harness.running(log, host_access=HostAccess(here="b")) as client,
+    ):
+        await samples.fill(client)
+        fleet = gateway_pb2_grpc.FleetServiceStub(client.channel)
+        await fleet.CordonHost(pb.CordonHostRequest(name="a"), timeout=10)
+        async for _ in client.daggers.PreviewDagger(asked(samples), timeout=20):
+            pass
+        await fleet.CordonHost(pb.CordonHostRequest(name="b"), timeout=10)
+        error = await refused(client, asked(samples))
+
+    assert (len(first.previews), len(second.previews)) == (0, 1)
+    assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "HOST_CORDONED")
+    assert "(a, b): uncordon one" in error.message
 
 
 async def test_what_is_wrong_is_told_at_once_and_asks_no_host(harness: Any, samples: Any) -> None:

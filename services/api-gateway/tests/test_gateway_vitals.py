@@ -286,3 +286,18 @@ async def test_a_list_says_how_many_there_are_on_all_pages(ready: Any) -> None:
     none = await ready.daggers.ListDaggers(pb.ListDaggersRequest(filter="team=nobody"), timeout=10)
 
     assert (len(paged.daggers), paged.total_size, none.total_size) == (1, 2, 0)
+
+
+async def test_a_launch_that_waits_for_a_core_of_its_host_says_so(ready: Any) -> None:
+    await ready.create(name="first")
+    await ready.create(name="second")
+    await append(ready.log, events_pb2.HostRegistered(host="a", scheduler_id="s", cores=1))
+    epoch = await append(ready.log, events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
+    meta = events_pb2.FactMeta(name="first", epoch=epoch)
+    intended = await append(ready.log, events_pb2.LaunchIntended(meta=meta, version=1, host="a"))
+    await ready.gateway.follower.wait_for(intended)
+    waits, starts = await got(ready, "second"), await got(ready, "first")
+
+    assert [warning.code for warning in waits.vitals.warnings] == ["WAITS_FOR_TURN"]
+    assert "host a starts as many daggers as there are cores" in waits.vitals.warnings[0].message
+    assert list(starts.vitals.warnings) == []

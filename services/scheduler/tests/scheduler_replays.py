@@ -27,3 +27,7 @@ def finished(dagger: Dagger) -> bool:
 def replay(dagger: Dagger) -> Replay:
     assert dagger.replay is not None
     return dagger.replay
+
+
+def waits(dagger: Dagger) -> bool:
+    return dagger.replay is not None and dagger.replay.waits is not None

@@ -11,10 +11,13 @@ from services.scheduler.tests.scheduler_agents import THERE, agent, register, tw
 from services.scheduler.tests.scheduler_world import HOST, META, World
 
 from eventlog.testing import START
+from fleet import Fleet
 from fleet.decide.observation import Presence
-from fleet.fold.hosts import Standing
+from fleet.fold.hosts import AGENT, Standing, record_registration
+from fleet.fold.quotas import Room
 from scheduler.leader.host_watch import GONE_AFTER, HEARD_WITHIN, HostWatch
 from scheduler.leader.neighbours import NoSharedCheckpoints
+from scheduler.leader.peers import Peers
 
 
 async def test_a_dagger_runs_stops_and_restarts_on_a_host_that_does_not_lead(world: World) -> None:
@@ -141,3 +144,18 @@ def test_a_heartbeat_of_a_driver_is_a_sign_of_its_host() -> None:
     watch.note_driver(THERE)
 
     assert watch.silence(THERE) == timedelta(0)
+
+
+def test_in_a_rolling_upgrade_and_back_a_host_gets_what_the_agent_there_knows() -> None:
+    """Level 0 is of schedulers before intents named a host, level 1 of those before shadows and replays."""
+    fleet, watch = Fleet(), watch_of(SteppedClock())
+    peers = Peers(fleet, watch, host=HOST, shared=True)
+    given = []
+    for sequence, level in enumerate((0, 1, AGENT, 1, 0), start=1):
+        registered = register(THERE, f"s{sequence}", level=level)
+        record_registration(fleet.standings, registered, sequence=sequence, time=START)
+        watch.note_agent(beat(sequence))
+        launches = THERE in [candidate.host for candidate in peers.candidates(Room(), "")]
+        given.append((launches, peers.takes(THERE)))
+
+    assert given == [(False, False), (True, False), (True, True), (True, False), (False, False)]

@@ -8,7 +8,7 @@ import signal
 from daggers.v1 import events_pb2
 from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain
 from services.scheduler.tests.scheduler_cutovers import AS_EVER, CAUGHT_UP, KEPT, edit, ended, says
-from services.scheduler.tests.scheduler_replays import asked, finished, replay, runs
+from services.scheduler.tests.scheduler_replays import asked, finished, replay, runs, waits
 from services.scheduler.tests.scheduler_world import HOST, META, World, run_dir, there
 
 from daggerspec import rundir
@@ -83,6 +83,26 @@ async def test_a_replay_runs_on_the_host_of_its_dagger(world: World) -> None:
     assert [fact.process.host for fact in started] == [THERE, THERE]
     assert [bool(fact.meta.host_epoch) for fact in started] == [False, True]
     assert dict(after.finished.outcomes) == {"REPLAYED": 2}  # type: ignore[union-attr] # it has finished
+
+
+async def test_a_replay_is_made_beside_a_cordoned_host_and_waits_where_all_are_cordoned(
+    world: World,
+) -> None:
+    async with agent(world, HOST, max_drivers=0):
+        await ask_in_vain(world)
+        async with agent(world):
+            await world.running()
+            for host in (THERE, HOST):
+                await world.append(events_pb2.HostCordoned(meta=META, host=host))
+            await world.append(asked("finish"))
+            waiting = replay(await world.until(waits)).waits
+            await world.append(events_pb2.HostUncordoned(meta=META, host=HOST))
+            await world.until(finished)
+
+    assert waiting is not None
+    assert waiting.reason == "HOST_CORDONED"
+    assert f"({THERE}, {HOST})" in waiting.detail
+    assert [fact.process.host for fact in world.facts(events_pb2.ReplayStarted)] == [HOST, HOST]
 
 
 async def test_a_replay_goes_on_with_the_next_agent_and_ends_with_its_dagger(world: World) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
-from services.scheduler.tests.scheduler_replays import asked, finished, replay, runs
+from services.scheduler.tests.scheduler_replays import asked, finished, replay, runs, waits
 from services.scheduler.tests.scheduler_world import META, World, until
 
 from daggerspec import rundir
 from eventlog import LogUnavailable
-from fleet import Dagger
 from fleet.fold import quotas
-
-
-def waits(dagger: Dagger) -> bool:
-    return dagger.replay is not None and dagger.replay.waits is not None
 
 
 async def test_a_replay_is_run_and_its_outcomes_are_told(world: World) -> None:

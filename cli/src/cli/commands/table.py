@@ -78,6 +78,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "logout": LazyCommand("Forget the login of a gateway.", "cli.commands.login"),
         "whoami": LazyCommand("Show who you are to the gateway, and your roles.", "cli.commands.whoami"),
         "version": LazyCommand("Show the version of the command.", "cli.commands.version"),
+        "completion": LazyCommand(
+            "Print the script by which a shell completes command lines of `daggers`.",
+            "cli.commands.completion",
+        ),
         "cluster": LazyCommand(
             "Manage clusters: where daggers run and streams live.", "cli.commands.catalogue", "clusters"
         ),

@@ -21,7 +21,7 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse arguments as typer does, but show the help where there are none. Raises: typer.Exit."""
-        if not args:
+        if not args and not ctx.resilient_parsing:  # so a shell asks what may follow
             print_text(ctx.get_help())
             raise typer.Exit(MISUSED)
         return super().parse_args(ctx, args)

@@ -7,7 +7,7 @@ dagger that comes back to the host is left there: another attempt would silence 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from fleet.fold.phases import DEGRADED, FAILED, RUNNING, STARTING
 from fleet.fold.quotas import Full, Room, need_mib
 
 HOST_CORDONED: Final = "HOST_CORDONED"
-"""Reason of a dagger that waits because every host that could launch it is cordoned."""
+"""Reason of a launch, a replay or a preview that every host which could run it takes no more: cordoned."""
 NO_OTHER_HOST: Final = "NO_OTHER_HOST"
 """Reason of a dagger that no drain can move, because no other host is heard that reaches its checkpoint."""
 CAME_BACK: Final = "CAME_BACK"
@@ -41,7 +41,7 @@ def choose_place(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) 
     chosen = (
         choose_host(fleet, dagger, free, beside=len(free) < len(candidates))
         if free
-        else _build_cordoned(candidates)
+        else build_cordoned(candidate.host for candidate in candidates)
     )
     if isinstance(chosen, Full) and len(free) < len(candidates):
         own = {dagger.ran_on, fleet.host_of(dagger) if dagger.unanswered else ""}
@@ -151,10 +151,10 @@ def _take(candidate: Candidate, dagger: Dagger) -> Candidate:
     return replace(candidate, room=left)
 
 
-def _build_cordoned(candidates: Sequence[Candidate]) -> Full:
-    hosts = ", ".join(candidate.host for candidate in candidates)
+def build_cordoned(hosts: Iterable[str]) -> Full:
+    """Build the reason of what only these hosts could run, all of them cordoned."""
     return Full(
         HOST_CORDONED,
-        f"every host that could launch it is cordoned ({hosts}): uncordon one (`daggers host uncordon`),"
-        " or add a host",
+        f"every host that could run it is cordoned ({', '.join(hosts)}): uncordon one"
+        " (`daggers host uncordon`), or add a host",
     )

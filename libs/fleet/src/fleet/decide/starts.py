@@ -18,7 +18,7 @@ from daggers.v1 import gateway_pb2
 from daggerspec.priority import is_critical
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
-from fleet.fold.phases import STARTING, STOPPING
+from fleet.fold.phases import BACKING_OFF, PENDING, STARTING, STOPPING
 
 LONGEST_START: Final = timedelta(seconds=90)
 """Time for which a start takes a core of its host at most."""
@@ -87,3 +87,39 @@ def place_in_queue(dagger: Dagger, now: datetime) -> Order:
     if dagger.phase == STOPPING or now - since >= PATIENCE:
         return 1, since, 0, dagger.name
     return 2, datetime.min.replace(tzinfo=now.tzinfo), crc32(dagger.name.encode()), dagger.name
+
+
+def describe_waits(fleet: Fleet, now: datetime) -> dict[str, str]:
+    """Describe of each launch that waits for its turn why it does, as a clause, by the name of its dagger.
+
+    By the log alone: the host is where the dagger last ran, if launches may be placed there, else any. Who
+    leads may know more (`fleet.decide.placement`).
+    """
+    hosts = [
+        host
+        for host, standing in fleet.standings.items()
+        if standing.registered is not None and standing.cordon is None and not standing.is_gone
+    ]
+    starts = count_starts(fleet, now)
+    busy = {host for host in hosts if count_free(fleet, host, starts) == 0}
+    waits: dict[str, str] = {}
+    if not busy:
+        return waits
+    due = [dagger for dagger in fleet.daggers.values() if _is_due(dagger, now)]
+    for dagger in sorted(due, key=lambda dagger: place_in_queue(dagger, now)):
+        possible = [dagger.ran_on] if dagger.ran_on in hosts else hosts
+        if busy.issuperset(possible):
+            where = f"host {possible[0]} starts" if len(possible) == 1 else f"all {len(possible)} hosts start"
+            before = f"; ahead of it in the queue: {len(waits):,}" if waits else ""
+            waits[dagger.name] = f"{where} as many daggers as there are cores{before}"
+    return waits
+
+
+def _is_due(dagger: Dagger, now: datetime) -> bool:
+    """Tell whether nothing but its turn keeps a dagger from being launched, as far as the log says."""
+    return (
+        wants_launch(dagger)
+        and dagger.phase in (PENDING, STOPPING, BACKING_OFF)
+        and (dagger.not_before is None or dagger.not_before <= now)
+        and not (dagger.phase == PENDING and dagger.last_error is not None)
+    )

@@ -15,6 +15,8 @@ AGENT: Final = 2
 """Level of this version's agent, as HostRegistered.agent says it."""
 _LAUNCHES: Final = 1
 _LAUNCHES_BESIDE: Final = 2
+HOST_REGISTERED: Final = "HOST_REGISTERED"
+"""Reason of a loss that is refused because the host has registered since."""
 MAX_ENDPOINTS: Final = 3
 """Endpoints of each host: those of a leader, a standby, and a predecessor."""
 
@@ -189,4 +191,4 @@ def refuse_loss(
         f"a scheduler of host {event.host} has registered it since (epoch {epoch}, not {event.epoch}):"
         " it is there; look at it again and decide again"
     )
-    return Refusal(Code.ABORTED, "HOST_REGISTERED", text, metadata)
+    return Refusal(Code.ABORTED, HOST_REGISTERED, text, metadata)

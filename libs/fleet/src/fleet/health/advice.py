@@ -29,9 +29,11 @@ QUARANTINED: Final = "QUARANTINED"
 REFUSED: Final = "REFUSED"
 """Code for rows that sinks refused, however few."""
 NOT_LAUNCHED: Final = "NOT_LAUNCHED"
+"""Code for a dagger that is to run, where nobody says why no driver is launched."""
+WAITS_FOR_TURN: Final = "WAITS_FOR_TURN"
+"""Code for a launch that waits because its host starts as many daggers as it has cores."""
 UNLAUNCHED: Final = "does a scheduler run, or do many of them start at once?"
 """Question where no driver is launched and no error says why."""
-"""Code for a dagger that is to run, where nobody says why no driver is launched."""
 UNREACHABLE: Final = "UNREACHABLE"
 """Code for a dagger of which neither heartbeat nor process answers."""
 _USER, _EXTERNAL, _INTERNAL, _UNKNOWN = (
@@ -155,6 +157,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
     ),
     NOT_LAUNCHED: Advice(
         "launch", _INTERNAL, "See whether a scheduler runs; `daggers events {name}` says what was done last."
+    ),
+    WAITS_FOR_TURN: Advice(
+        "launch",
+        _EXTERNAL,
+        "Nothing yet: it starts by itself, and first with `priority: critical` in its file.",
     ),
     "FAILED": Advice("driver", _UNKNOWN, "Read `daggers get {name}`: it names the error, and whose it is."),
     "RESTART_LOOP": Advice("driver", _UNKNOWN, "It is launched again by itself; read `daggers logs {name}`."),

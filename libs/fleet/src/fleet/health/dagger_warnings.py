@@ -25,6 +25,7 @@ from fleet.health.advice import (
     REFUSED,
     UNKNOWN_CODE,
     UNLAUNCHED,
+    WAITS_FOR_TURN,
     Advice,
 )
 from fleet.health.degradation import (
@@ -68,9 +69,19 @@ class HealthIssue:
         return warned
 
 
-def warnings(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> list[Warned]:
-    """Return the warnings of a dagger, what matters most first. hearing: as in `evidence_of`."""
+def warnings(
+    dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, turn: str = ""
+) -> list[Warned]:
+    """Return the warnings of a dagger, what matters most first.
+
+    hearing: as in `evidence_of`. turn: why its launch waits for its turn, as a clause; empty: it does not.
+    """
     issues = find_progress_issues(dagger, watch, now=now, hearing=hearing)
+    if turn:
+        since = dagger.not_before or dagger.phase_time
+        text = f"it waits for its turn to start, for {format_span(now - since)}: {turn}"
+        others = [issue for issue in issues if issue.code != NOT_LAUNCHED]  # its question is answered
+        issues = [_build_issue(WAITS_FOR_TURN, text, since), *others]
     if dagger.phase in _DRIVEN:
         evidence_time = now if hearing is not None else watch.heard_at or now
         issues += [

@@ -22,10 +22,15 @@ RATES: Final = timedelta(minutes=1)
 """Time over which rates are taken, and at least three triggers."""
 
 
-def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> vitals_pb2.Vitals:
-    """Build the vitals at `now`. hearing: since when silence means something (`Hearing.begin`)."""
+def to_proto(
+    dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, turn: str = ""
+) -> vitals_pb2.Vitals:
+    """Build the vitals at `now`.
+
+    hearing: since when silence means something (`Hearing.begin`). turn: as in `dagger_warnings.warnings`.
+    """
     vitals = vitals_pb2.Vitals(dagger=dagger.name)
-    vitals.warnings.extend(dagger_warnings.warnings(dagger, watch, now=now, hearing=hearing))
+    vitals.warnings.extend(dagger_warnings.warnings(dagger, watch, now=now, hearing=hearing, turn=turn))
     heartbeat = watch.heartbeat
     if heartbeat is None or watch.heard_at is None:
         return vitals

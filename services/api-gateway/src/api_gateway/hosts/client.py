@@ -24,6 +24,7 @@ from api_gateway.hosts.routes import (
     Route,
     everywhere,
     find_remembered,
+    find_uncordoned,
     of_replay,
     refusal,
     route,
@@ -126,14 +127,16 @@ class Hosts:
                     yield step
 
     async def ask_any(
-        self, method: Method[Step], request: Message, context: Context
+        self, method: Method[Step], request: Message, context: Context, *, avoid_cordoned: bool = False
     ) -> AsyncGenerator[Step, None]:
         """Yield the steps of a call from the first host that can answer.
 
-        Raises: ApiError; the first host's error where no host can.
+        avoid_cordoned: whether the call is work that a cordon stays free of. Raises: ApiError; the first
+        host's error where no host can.
         """
         failure: ApiError | None = None
-        for there in everywhere(self._fold.fleet):
+        fleet = self._fold.fleet
+        for there in find_uncordoned(fleet) if avoid_cordoned else everywhere(fleet):
             begun = False
             try:
                 addressed = self._address(request, there)

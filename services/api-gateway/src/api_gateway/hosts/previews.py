@@ -98,7 +98,9 @@ class Previews:
             masked = [column.name for column in mask.hidden] if mask else ()
             there = host_pb2.PreviewHostDaggerRequest(request=preview_request, masked_columns=masked)
             first_row_ms = None
-            steps = self._hosts.ask_any(lambda host: host.PreviewHostDagger, there, context)
+            steps = self._hosts.ask_any(
+                lambda host: host.PreviewHostDagger, there, context, avoid_cordoned=True
+            )
             async with aclosing(steps):
                 async for step in steps:
                     usage.note(step)

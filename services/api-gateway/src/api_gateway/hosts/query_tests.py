@@ -144,7 +144,9 @@ class QueryTests:
             masked_columns=engine.masked,
             given=host_pb2.GivenInput(now=test.now if test.HasField("now") else None, tables=tables),
         )
-        return self._hosts.ask_any(lambda host: host.PreviewHostDagger, host_request, engine.context)
+        return self._hosts.ask_any(
+            lambda host: host.PreviewHostDagger, host_request, engine.context, avoid_cordoned=True
+        )
 
 
 def _judge(

@@ -10,6 +10,7 @@ import grpc
 from api_gateway.not_found import no_dagger
 from chassis.errors import ApiError
 from fleet import Dagger, Fleet
+from fleet.decide.drain import build_cordoned, takes_new
 from fleet.fold.answers import about
 from fleet.fold.hosts import Endpoint
 
@@ -96,6 +97,20 @@ def everywhere(fleet: Fleet) -> list[HostRoute]:
             {"hosts": "0"},
         )
     return [HostRoute(name, fleet.hosts[name]) for name in names]
+
+
+def find_uncordoned(fleet: Fleet) -> list[HostRoute]:
+    """Return the routes to the hosts that take new work, in the order of `everywhere`.
+
+    Raises: ApiError where every host that is not gone is cordoned, or none is known.
+    """
+    routes = [there for there in everywhere(fleet) if not fleet.standing(there.host).is_gone]
+    free = [there for there in routes if takes_new(fleet, there.host)]
+    if routes and not free:
+        cordoned = build_cordoned(there.host for there in routes)
+        metadata = {"hosts": str(len(routes))}
+        raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, cordoned.reason, cordoned.detail, metadata)
+    return free or everywhere(fleet)
 
 
 ELSEWHERE: Final = frozenset(

@@ -35,6 +35,8 @@ from fleet.health.degradation import SHOWN
 pb = gateway_pb2
 LAUNCHES_WITHIN: Final = timedelta(seconds=20)
 """Time without a beat after which a host is not counted on for launches, as the leading scheduler does."""
+HOST_ALIVE: Final = "HOST_ALIVE"
+"""Reason of a loss that is refused because the host shows that it lives."""
 _Cordoning: TypeAlias = pb.CordonHostRequest | pb.DrainHostRequest | pb.UncordonHostRequest
 
 
@@ -257,5 +259,5 @@ def _build_alive_error(host: str, why: str) -> ApiError:
         f" drivers on it, wait {SHOWN.silence.total_seconds():.0f} s, and say so again"
     )
     return ApiError(
-        grpc.StatusCode.FAILED_PRECONDITION, "HOST_ALIVE", text, {**about("host", host), "why": why}
+        grpc.StatusCode.FAILED_PRECONDITION, HOST_ALIVE, text, {**about("host", host), "why": why}
     )

@@ -5,7 +5,7 @@ It is only in memory, and no larger than the fleet: a gateway that starts reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -19,13 +19,15 @@ from chassis.logging import logger
 from eventlog import LogUnavailable
 from eventlog.tail import Arrival, Tail
 from fleet import Dagger
+from fleet.decide import starts
 from fleet.fold import quotas
 from fleet.health import advice, vitals, watch
 from fleet.health.dagger_warnings import HealthIssue
 from fleet.health.degradation import SHOWN
 from fleet.health.watch import Hearing, Watch
 
-_QUOTA_CACHE_TIME: Final = timedelta(seconds=1)
+_CACHE_TIME: Final = timedelta(seconds=1)
+"""Time for which what is worked out of all daggers serves all callers."""
 
 
 def _utc_now() -> datetime:
@@ -41,6 +43,7 @@ class HeartbeatCache:
         self._eviction = Eviction()
         self._hearing = Hearing(gap=SHOWN.silence)
         self._quota_cache: dict[str, tuple[datetime, Sequence[HealthIssue]]] = {}
+        self._turns: tuple[datetime, Mapping[str, str]] | None = None
         self._hosts: dict[str, datetime] = {}
         self._leader: tuple[datetime, telemetry_pb2.SchedulerBeat] | None = None
 
@@ -107,7 +110,13 @@ class HeartbeatCache:
     def vitals(self, dagger: Dagger) -> vitals_pb2.Vitals:
         """Return the vitals of a dagger: its state, rates and warnings now."""
         now = self._now()
-        answer = vitals.to_proto(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
+        answer = vitals.to_proto(
+            dagger,
+            self.watch_of(dagger),
+            now=now,
+            hearing=self._hearing.begin(now),
+            turn=self._find_turn(dagger, now),
+        )
         answer.warnings.extend(
             warning.to_proto(dagger.name) for warning in self._quota_warnings(dagger.spec.team, now)
         )
@@ -139,8 +148,16 @@ class HeartbeatCache:
         fleet = self._fold.fleet
         return quotas.uses(fleet.catalogue, fleet.list_of_team(team), rates)
 
+    def _find_turn(self, dagger: Dagger, now: datetime) -> str:
+        """Return why a dagger's launch waits for its turn; empty where it does not."""
+        if not starts.wants_launch(dagger):
+            return ""
+        if self._turns is None or not self._turns[0] <= now < self._turns[0] + _CACHE_TIME:
+            self._turns = now, starts.describe_waits(self._fold.fleet, now)
+        return self._turns[1].get(dagger.name, "")
+
     def _quota_warnings(self, team: str, now: datetime) -> Sequence[HealthIssue]:
-        """Return warnings for the exceeded quotas of a team, computed at most once in `_QUOTA_CACHE_TIME` for
+        """Return warnings for the exceeded quotas of a team, computed at most once in `_CACHE_TIME` for
         all callers.
         """
         catalogue = self._fold.fleet.catalogue
@@ -155,7 +172,7 @@ class HeartbeatCache:
             HealthIssue(quotas.TEAM_QUOTA, text, since.get(text, now), advice.advise_team(team))
             for text in quotas.describe_exceeded(catalogue, team, self.uses(team))
         ]
-        self._quota_cache[team] = now + _QUOTA_CACHE_TIME, warnings
+        self._quota_cache[team] = now + _CACHE_TIME, warnings
         return warnings
 
     def _find_watch(self, dagger: Dagger, since: datetime) -> Watch:

@@ -57,6 +57,11 @@ describe("is it right now", () => {
     const lastError = { reason: "BAD", detail: "the topic is gone" };
     expect(said(dagger(Phase.FAILED, {}, { lastError }))).toEqual(["bad", "No: The topic is gone."]);
     expect(said(dagger(Phase.STARTING, {}))[1]).toMatch(/^Not yet: it is starting since .+\.$/);
+    const turn = [{ code: "WAITS_FOR_TURN", message: "it waits for its turn to start" }];
+    expect(said(dagger(Phase.STOPPING, { warnings: turn }))).toEqual([
+      "warn",
+      "Not yet: It waits for its turn to start.",
+    ]);
     expect(said(dagger(Phase.STOPPED, {}))[1]).toMatch(/^It writes no rows: it is stopped since /);
     expect(said(dagger(Phase.RUNNING, { rows: 0n }))[1]).toMatch(/has written no rows yet/);
   });

@@ -6,6 +6,7 @@ import { type Tone, tone, trouble, word } from "./phase.ts";
 import { ageOf, still } from "./standing.ts";
 
 const OF_TEAM = "TEAM_QUOTA";
+const WAITS_FOR_TURN = "WAITS_FOR_TURN";
 
 /** Whether a dagger is right at a time, in one sentence. */
 export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: string } {
@@ -21,7 +22,9 @@ export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: strin
       text: `No: ${fault ? fault.what : `it is ${word(dagger.phase).toLowerCase()}${since}.`}`,
     };
   if (shown === "idle") {
-    const starts = [Phase.PENDING, Phase.STARTING].includes(dagger.phase);
+    const starts =
+      [Phase.PENDING, Phase.STARTING].includes(dagger.phase) ||
+      dagger.vitals?.warnings[0]?.code === WAITS_FOR_TURN;
     const state = word(dagger.phase).toLowerCase();
     if (fault && starts) return { tone: "warn", text: `Not yet: ${fault.what}` };
     return {

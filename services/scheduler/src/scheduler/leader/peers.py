@@ -69,6 +69,20 @@ class Peers:
             return []
         return [here, *(others[other] for other in others if self._fleet.standing(other).shares_checkpoints)]
 
+    def list_replay_hosts(self, home: str) -> list[str]:
+        """List the hosts where an attempt of a replay may be started: where its dagger is, if an agent takes
+        it there, else this one; then, where hosts have one checkpoint root, every other one that shares it.
+
+        home: host of the dagger.
+        """
+        first = home if self.takes(home) else self._host
+        if not self._shared:
+            return [first]
+        sharing = (
+            host for host in sorted(self._fleet.standings) if self._fleet.standing(host).shares_checkpoints
+        )
+        return [*dict.fromkeys((first, self._host, *filter(self.takes, sharing)))]
+
     def _list_hosts(self, own: Room) -> tuple[Candidate, dict[str, Candidate]]:
         """List this host, and all others that can launch, by name."""
         here = self.candidate(self._host, own)

@@ -1,7 +1,8 @@
 """The replays of one scheduler's host: does what `scheduler.leader.replay_policy` decides.
 
 A replay runs on the host of its dagger, where its secrets and its checkpoints are; where no agent of that
-host is heard, on that of the leader.
+host is heard, on that of the leader. A cordoned host is given no attempt: another one is, that has the same
+checkpoint root, or the replay waits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from chassis.logging import logger, unit_of_work
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import REPLAY_MIB
 from fleet import Dagger, Fleet
+from fleet.decide.drain import build_cordoned, takes_new
 from fleet.decide.observation import Presence
+from fleet.decide.placement import explain_unfit
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from scheduler.drivers.command import Command, beside
@@ -172,8 +175,11 @@ class Replays:
         """
         replay = dagger.replay
         assert replay is not None
+        host = self._place(dagger)
+        if isinstance(host, Full):
+            return  # it was cordoned since this was decided
         intent = events_pb2.ReplayStarted(replay_id=replay.id)
-        intent.process.host = self._place(dagger)
+        intent.process.host = host
         step = await write(dagger, intent)
         still()
         intended = self._fleet.daggers[dagger.name]
@@ -210,10 +216,19 @@ class Replays:
             and self._peers.looks_after(replay.process.host, replay.attempt)
         )
 
-    def _place(self, dagger: Dagger) -> str:
-        """Return the host of the next attempt: that of its dagger where an agent takes it, else this one."""
-        host = self._fleet.host_of(dagger)
-        return host if self._peers.takes(host) else self._drivers.host
+    def _place(self, dagger: Dagger) -> str | Full:
+        """Return the host of the next attempt: that of its dagger where an agent takes it, else this one;
+        where that is cordoned another one that has what the dagger needs, or why there is none.
+        """
+        first, *others = hosts = self._peers.list_replay_hosts(self._fleet.host_of(dagger))
+        if takes_new(self._fleet, first):
+            return first
+        free = [host for host in others if takes_new(self._fleet, host)]
+        for host in free:
+            candidate = self._peers.candidate(host, self._room())
+            if not explain_unfit(self._fleet, dagger, candidate):
+                return host
+        return build_cordoned(host for host in hosts if host not in free)
 
     def _master(self, dagger: Dagger) -> str:
         """Return the master where the query of its replay is computed; empty where that computes none."""
@@ -250,10 +265,13 @@ class Replays:
         """Return why one more does not fit. The first one does, unless it has Spark: a host keeps that much
         free.
         """
+        host = self._place(dagger)
+        if isinstance(host, Full):
+            return host
         computes = dagger.replay is not None and dagger.replay.request.computes
         if not (running.replays or computes):
             return None
-        host, room = self._place(dagger), self._room()
+        room = self._room()
         need = usual_mib(room) if computes else REPLAY_MIB
         if host == self._drivers.host:
             room = for_replay(room, running)
