@@ -77,7 +77,7 @@ def test_a_team_sees_how_its_daggers_do(visit: Opened) -> None:
     one = visit()
     page = one.open("/teams/pricing", "pricing")
     expect(page.get_by_role("heading", name="Health")).to_be_visible()
-    cards = page.locator(".health")
+    cards = page.locator(".facts")
 
     expect(cards).to_contain_text(re.compile(r"\d+\s+waiting"))
     expect(cards).to_contain_text("Open alerts")
