@@ -5,7 +5,6 @@ With `pytest --pictures FOLDER` each page that is judged is pictured as well (`m
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import product
 from pathlib import Path
@@ -43,8 +42,8 @@ class Pictures:
         tall = min(max(height, page.evaluate(_HEIGHT)), TALLEST)
         page.set_viewport_size({"width": width, "height": tall})
         page.evaluate(_DRAWN)
-        path = self.folder / f"{name or 'home'}-{width}-{scheme}.png"
-        page.screenshot(path=path.with_stem(f"{path.stem}-{os.getpid()}") if path.exists() else path)
+        steps = (f"{name}{step}-{width}-{scheme}.png" for step in ("", *(f"-{more}" for more in range(2, 99))))
+        page.screenshot(path=next(path for each in steps if not (path := self.folder / each).exists()))
         page.set_viewport_size({"width": width, "height": height})
 
 

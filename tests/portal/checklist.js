@@ -117,13 +117,13 @@
     }
 
   // 5. One primary action.
-  const primary = all("button.primary, a.button").filter(seen);
+  const primary = all("button.primary, a.button:not(.second)").filter(seen);
   if (primary.length > 1) say("primary", `${primary.length} of them`, primary.at(-1));
 
   // 6. Alignment: columns stand under their heads; numbers at the right; the parts of a page begin at one edge.
   const side = element => styleOf(element).textAlign.replace("start", "left").replace("end", "right");
   const NUMBER = /^[−-]?[\d.,\u202f\u00a0]+( %)?$/;
-  for (const table of all("table").filter(seen)) {
+  for (const table of all("table:not(.grid table)").filter(seen)) { // a grid shows columns of people's own
     const heads = [...(table.tHead?.rows[0]?.cells ?? [])];
     const rows = [...(table.tBodies[0]?.rows ?? [])].slice(0, 50);
     heads.forEach((head, column) => {
@@ -131,6 +131,7 @@
       if (cells.some(cell => side(cell) !== side(head))) say("alignment", "a head beside its column", head);
       const values = cells.map(cell => cell.textContent.trim()).filter(text => text && text !== "–");
       const numbers = values.length > 0 && values.every(text => NUMBER.test(text));
+      if (cells.some(cell => cell.matches(".mono"))) return;
       if (numbers && cells.some(cell => side(cell) !== "right")) say("alignment", "numbers at the left", head);
       // 7. Units: a column of bare numbers says what is counted, or in what.
       if (numbers && !/s$|,| a | of /.test(head.textContent.trim()) && !cells[0].closest("tr").querySelector("th[scope=row]"))
