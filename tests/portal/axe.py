@@ -42,9 +42,17 @@ class Pictures:
         tall = min(max(height, page.evaluate(_HEIGHT)), TALLEST)
         page.set_viewport_size({"width": width, "height": tall})
         page.evaluate(_DRAWN)
-        steps = (f"{name}{step}-{width}-{scheme}.png" for step in ("", *(f"-{more}" for more in range(2, 99))))
-        page.screenshot(path=next(path for each in steps if not (path := self.folder / each).exists()))
+        end = f"{width}-{scheme}.png"
+        paths = (self.folder / f"{name}{more}-{end}" for more in ("", *(f"-{step}" for step in range(2, 99))))
+        page.screenshot(path=next(path for path in paths if not path.exists()))
         page.set_viewport_size({"width": width, "height": height})
+
+    def take_all(self, page: Page) -> None:
+        """Picture a page in both sizes and schemes."""
+        for (width, height), scheme in product(SIZES, SCHEMES) if self.folder else ():
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(color_scheme=scheme)
+            self.take(page, width, height, scheme)
 
 
 PICTURES: Final = Pictures()

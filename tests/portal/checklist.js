@@ -64,7 +64,8 @@
       if (scrolls(around) || /hidden|clip/.test(styleOf(around).overflowX)) break;
       if (styleOf(around).position === "absolute" || styleOf(around).display.startsWith("inline")) continue;
       const outer = boxOf(around);
-      if (box.right <= outer.right + 1 && box.left >= outer.left - 1) continue;
+      const spaces = element.tagName === "PRE" ? 10 : 1; // those at the end of a line hang
+      if (box.right <= outer.right + spaces && box.left >= outer.left - 1) continue;
       say("cut", `leaves <${around.tagName.toLowerCase()}> by ${Math.round(box.right - outer.right)} px`, element);
       break;
     }

@@ -26,7 +26,7 @@ from tests.contracts.quarantine import set_aside
 from tests.gateways import served
 from tests.integration.faults import until
 from tests.portal import browser
-from tests.portal.axe import PICTURES
+from tests.portal.axe import CHECKLIST, PICTURES
 
 from api_gateway.quarantine.memory import MemoryQuarantine
 from chassis.endpoint import Endpoint
@@ -258,8 +258,10 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
 
     yield begun
     for each in opened:
+        faults = [] if each.page.is_closed() else each.page.evaluate(CHECKLIST)
+        PICTURES.take_all(each.page)
         each.page.context.close()
-        assert each.complaints == []
+        assert [*each.complaints, *faults] == []
 
 
 @pytest.fixture
