@@ -43,6 +43,7 @@
   // 1. Cut text: what is cut has all of it as its hover text; nothing leaves its box; what stands in fields fits.
   for (const element of all("*", document.body)) {
     if (!seen(element) || foreign(element) || !element.clientWidth) continue;
+    if (element.matches("input, textarea")) continue; // whose text moves with the caret
     const style = styleOf(element);
     if (element.title && element.matches(".clip")) continue;
     if (/hidden|clip/.test(style.overflowX) && element.scrollWidth > element.clientWidth + 1)
