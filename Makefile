@@ -200,6 +200,11 @@ bench-portal: setup ## The pages in a real browser: loads, weights, keystrokes, 
 portal-pictures: setup ## Take pictures of every page, light and dark, of a demo that it runs, into docs/portal
 	@$(BIN)/python -m tests.portal.pictures
 
+.PHONY: portal-states
+portal-states: setup ## Picture every page in every state, wide and on a phone, light and dark, into .cache/portal-states
+	@rm -rf .cache/portal-states && mkdir -p .cache/portal-states
+	@$(BIN)/pytest -q -m "" tests/portal --pictures .cache/portal-states
+
 .PHONY: functions-doc
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md

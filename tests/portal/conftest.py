@@ -26,6 +26,7 @@ from tests.contracts.quarantine import set_aside
 from tests.gateways import served
 from tests.integration.faults import until
 from tests.portal import browser
+from tests.portal.axe import CHECKLIST, PICTURES
 
 from api_gateway.quarantine.memory import MemoryQuarantine
 from chassis.endpoint import Endpoint
@@ -42,6 +43,18 @@ QUERY = (
     " TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp"
     " FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '10' SECOND), city_id"
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say where the pages that are judged are pictured."""
+    parser.addoption("--pictures", type=Path, help="a folder for a picture of each page that is judged")
+
+
+@pytest.fixture(autouse=True)
+def _pictured(request: pytest.FixtureRequest) -> None:
+    """Picture what this test judges, where pictures are asked for."""
+    PICTURES.folder = request.config.getoption("pictures", None)
+    PICTURES.test = request.node.name
 
 
 @pytest.fixture(scope="session")
@@ -245,8 +258,10 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
 
     yield begun
     for each in opened:
+        faults = [] if each.page.is_closed() else each.page.evaluate(CHECKLIST)
+        PICTURES.take_all(each.page)
         each.page.context.close()
-        assert each.complaints == []
+        assert [*each.complaints, *faults] == []
 
 
 @pytest.fixture

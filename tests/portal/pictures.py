@@ -54,7 +54,7 @@ class Size:
     height: int
 
 
-WIDE, NARROW = Size("wide", 1440, 900), Size("narrow", 390, 844)
+WIDE, NARROW = Size("wide", 1440, 900), Size("narrow", 360, 740)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +186,17 @@ def _chart(page: Page) -> None:
     page.locator(".legend span").first.wait_for()
 
 
+def _host(page: Page) -> None:
+    page.get_by_role("main").get_by_role("row").get_by_role("link").first.click()
+    page.get_by_text("Room left").wait_for()
+
+
+def _tests(page: Page) -> None:
+    page.get_by_role("tab", name="Tests").click()
+    page.get_by_role("button", name="Add a test").click()
+    page.get_by_label("Name of the test").wait_for()
+
+
 def _map(page: Page) -> None:
     page.locator("canvas").wait_for()
     page.wait_for_timeout(2_000)  # the coasts come as modules of their own
@@ -205,16 +216,22 @@ PICTURES: Final = (
     Picture("studio-completion", _STUDIO, _completion),
     Picture("studio-plan", f"{_DAGGER}/edit", _plan),
     Picture("studio-forward", "/new?kind=forward&streams=bookings"),
+    Picture("studio-tests", _STUDIO, _tests),
     Picture("alerts", "/alerts?over=yes"),
     Picture("audit", "/audit"),
     Picture("archive", "/archive"),
     Picture("streams", "/streams"),
     Picture("stream", "/streams/bookings"),
+    Picture("stream-offer", "/new/stream?of=completed_bookings"),
     Picture("schemas", "/schemas?message=examples.v1.Booking"),
     Picture("clusters", "/clusters"),
     Picture("cluster", "/clusters/local"),
+    Picture("hosts", "/hosts"),
+    Picture("host", "/hosts", _host),
     Picture("sinks", "/sinks"),
     Picture("sink", "/new/sink"),
+    Picture("schema", "/new/schema"),
+    Picture("references", "/references"),
     Picture("teams", "/teams"),
     Picture("team", "/teams/pricing"),
 )

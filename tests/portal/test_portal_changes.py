@@ -60,7 +60,7 @@ def test_a_team_sees_what_it_uses_of_its_quotas(visit: Opened) -> None:
     expect(page.get_by_role("heading", level=1, name="pricing")).to_be_visible()
     row = page.get_by_role("region", name="Quotas").get_by_role("row", name=re.compile("^Daggers"))
 
-    expect(row).to_contain_text("warned of above 1, at most 40")
+    expect(row).to_contain_text("warns above 1, at most 40")
     expect(row).to_contain_text("Above its warning")
     expect(page.get_by_role("region", name="What its daggers take")).to_contain_text("completed_bookings")
 
@@ -77,7 +77,7 @@ def test_a_team_sees_how_its_daggers_do(visit: Opened) -> None:
     one = visit()
     page = one.open("/teams/pricing", "pricing")
     expect(page.get_by_role("heading", name="Health")).to_be_visible()
-    cards = page.locator(".health")
+    cards = page.locator(".facts")
 
     expect(cards).to_contain_text(re.compile(r"\d+\s+waiting"))
     expect(cards).to_contain_text("Open alerts")

@@ -18,8 +18,8 @@ export interface Draft {
 }
 export type SinkKind = NonNullable<Sink["kind"]["case"]>;
 export const SINKS: [SinkKind, string][] = [
-  ["influx", "InfluxDB: time series, Grafana"],
-  ["kafka", "Kafka: a topic for services"],
+  ["influx", "InfluxDB: for charts"],
+  ["kafka", "Kafka: for services"],
   ["log", "Log: to try things"],
   ["postgres", "PostgreSQL"],
   ["elasticsearch", "Elasticsearch"],

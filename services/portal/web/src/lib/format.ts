@@ -7,6 +7,8 @@ export interface Formats {
   count: (value: number | bigint) => string;
   /** A cell's number, to three places. */
   amount: (value: number | bigint) => string;
+  /** Degrees of the earth, to three places. */
+  degrees: (value: number) => string;
   /** 05:43:00, with the date in place of the seconds when that is another day. */
   clock: (at: number | null, now?: number) => string;
   /** The same with the zone: 05:43:00 CET. */
@@ -28,6 +30,10 @@ export function formats(locales: readonly string[], timeZone: string): Formats {
   const times = (options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat =>
     new Intl.DateTimeFormat(locales as string[], { ...options, timeZone });
   const number = new Intl.NumberFormat(locales as string[], { maximumFractionDigits: 1 });
+  const places = new Intl.NumberFormat(locales as string[], {
+    minimumFractionDigits: 3,
+    maximumFractionDigits: 3,
+  });
   const exact = new Intl.NumberFormat(locales as string[]);
   const [second, minute, moment, whole] = [SECOND, MINUTE, { ...DAY, ...MINUTE }, { ...DAY, ...SECOND }].map(
     times,
@@ -41,6 +47,7 @@ export function formats(locales: readonly string[], timeZone: string): Formats {
   return {
     count: (value) => (typeof value === "bigint" ? exact : number).format(value),
     amount: (value) => exact.format(value),
+    degrees: (value) => places.format(value),
     clock,
     zoned: (at, now) => (at === null ? "–" : `${clock(at, now)} ${zone(at)}`),
     instant: (at) => (at === null ? "–" : `${whole.format(at)} ${zone(at)}`),
@@ -50,7 +57,7 @@ export function formats(locales: readonly string[], timeZone: string): Formats {
 }
 
 /** As who looks at this page writes them. */
-export const { count, amount, clock, zoned, instant, tick, zone } = formats(LOCALES, ZONE);
+export const { count, amount, degrees, clock, zoned, instant, tick, zone } = formats(LOCALES, ZONE);
 
 /** Milliseconds since 1970; null for a time that is not said. */
 export const ms = (time: Timestamp | undefined): number | null =>

@@ -24,8 +24,10 @@ const FIELDS: Record<string, string> = {
 };
 /** One sentence; what may be meant is a button, or else `meant` says it. */
 export function sentence(finding: Finding): string {
-  const about = finding.line > 0 ? "" : `${FIELDS[finding.field] ?? finding.field} `;
-  return capital(`${about}${statement(finding)}`.trim());
+  const found = statement(finding);
+  // What is a sentence of its own needs no subject.
+  const about = finding.line > 0 || /^[A-Z]/.test(found) ? "" : `${FIELDS[finding.field] ?? finding.field} `;
+  return capital(`${about}${found}`.trim());
 }
 /** What may be meant, where no edit writes it; empty where one does. */
 export const meant = (finding: Finding): string =>

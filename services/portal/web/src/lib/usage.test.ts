@@ -19,7 +19,7 @@ describe("the use of a quota", () => {
     expect(standing(use(0, { hard: 0n }))).toBe("bad");
   });
   it("says its bounds, and which a bar ends at", () => {
-    expect(bounds(use(1, { soft: 8_000n, hard: 10_000n }))).toBe("warned of above 8,000, at most 10,000");
+    expect(bounds(use(1, { soft: 8_000n, hard: 10_000n }))).toBe("warns above 8,000, at most 10,000");
     expect(bounds(use(1))).toBe("");
     expect([full(use(1)), full(use(1, { soft: 8n })), full(use(1, { soft: 8n, hard: 10n }))]).toEqual([
       null,

@@ -29,11 +29,11 @@ const WORDS: Record<Tone, string> = {
 };
 export const standingWord = (use: QuotaUse): string => WORDS[standing(use)];
 
-/** "warned of above 8, at most 10". */
+/** "warns above 8, at most 10". */
 export function bounds(use: QuotaUse): string {
   const { soft, hard } = use.quota ?? {};
   return [
-    soft === undefined ? "" : `warned of above ${count(soft)}`,
+    soft === undefined ? "" : `warns above ${count(soft)}`,
     hard === undefined ? "" : `at most ${count(hard)}`,
   ]
     .filter(Boolean)
