@@ -173,6 +173,7 @@ max_rows_per_batch: 5000
 freshness: 10s
 priority: critical
 needs: {zone: a}
+late: {keep: some}
 """
 
 
@@ -188,6 +189,7 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
     assert again.spec.freshness == dagger.spec.freshness
     assert (dagger.spec.priority, dict(dagger.spec.needs)) == (spec_pb2.PRIORITY_CRITICAL, {"zone": "a"})
     assert (again.spec.priority, again.spec.needs) == (dagger.spec.priority, dagger.spec.needs)
+    assert (dagger.spec.late.keep, again.spec.late) == ("some", dagger.spec.late)
 
 
 @pytest.mark.parametrize(
@@ -202,6 +204,9 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
         ("freshness: 10s", "freshness: 0s", "freshness"),
         ("priority: critical", "priority: high", "priority"),
         ("needs: {zone: a}", "needs: [zone]", "needs"),
+        ("late: {keep: some}", "late: {update: 10m}", "late"),
+        ("late: {keep: some}", "late: update", "late"),
+        ("late: {keep: some}", "late: keep", "late"),
     ],
 )
 def test_what_is_no_limit_and_no_condition_is_refused(written: str, instead: str, field: str) -> None:

@@ -61,6 +61,8 @@ class Dagger:
     root: str = ""
     """Checkpoint root; a local directory when empty."""
     partitions: int = 1
+    late: str = ""
+    """Name of the sink that takes late records."""
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -93,6 +95,8 @@ class Dagger:
         else:
             job.spec.forward.CopyFrom(self.forward)
         job.spec.emit, job.spec.state = self.emit, self.state
+        if self.late:
+            job.spec.late.keep = self.late
         job.spec.trigger.FromMilliseconds(self.trigger_ms)
         job.batches.longest_wait.FromSeconds(self.longest_wait_s)
         job.batches.records = 10_000
