@@ -63,8 +63,8 @@ def kafka(**fields: Any) -> dict[str, Any]:
     return sink(kafka={"topic": "out", **fields})
 
 
-def kept(sink: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> dict[str, Any]:
-    """A dagger whose late records go to a topic; `sink`: further fields of that."""
+def keep_late(sink: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> dict[str, Any]:
+    """Fill the fields of a dagger whose late records go to a topic; `sink`: further fields of that."""
     late = {"name": "late", "kafka": {"topic": "late"}, **sink}
     return {"late": {"keep": "late"}, **more, "sinks": [*more.get("sinks", [{"influx": {}}]), late]}
 
@@ -139,7 +139,7 @@ def one(place: str, reason: str) -> tuple[tuple[str, str], ...]:
 
 ACCEPTED = (
     Case("as it is", {}),
-    Case("late records kept", kept()),
+    Case("late records kept", keep_late()),
     Case("without an idle timeout", stream(idleTimeout="0s")),
     Case("forwarding all", forward()),
     Case("forwarding some", forward({"name": "tag_city", "expression": "UPPER(city)"}, filter="city <> 'x'")),
@@ -264,18 +264,19 @@ REFUSED = (
     Case("no trigger", {"trigger": "0s"}, one("trigger", "OUT_OF_RANGE")),
     Case("rows before their windows end", {"freshness": "0s"}, one("freshness", "OUT_OF_RANGE")),
     Case("late records without a sink", {"late": {"keep": "late"}}, one("late.keep", "NO_SUCH_SINK")),
-    Case("late records alone", kept(sinks=[]), one("late.keep", "REQUIRED")),
+    Case("late records alone", keep_late(sinks=[]), one("late.keep", "REQUIRED")),
     Case("late records as points",
          {"late": {"keep": "late"}, "sinks": [{"log": {}}, {"name": "late", "influx": {}}]},
          one("sinks[1]", "NOT_LATE")),
-    Case("late records by a condition", kept({"when": "orders > 1"}), one("sinks[1].when", "UNEXPECTED")),
-    Case("late records that are refused", kept({"maxRefused": 0.5}),
+    Case("late records by a condition", keep_late({"when": "orders > 1"}),
+         one("sinks[1].when", "UNEXPECTED")),
+    Case("late records that are refused", keep_late({"maxRefused": 0.5}),
          one("sinks[1].max_refused", "UNEXPECTED")),
-    Case("late records that are skipped", kept({"onOutage": {"then": "THEN_SKIP"}}),
+    Case("late records that are skipped", keep_late({"onOutage": {"then": "THEN_SKIP"}}),
          one("sinks[1].on_outage", "UNEXPECTED")),
-    Case("late records as rows", kept({"kafka": {"topic": "late", "format": "FORMAT_JSON"}}),
+    Case("late records as rows", keep_late({"kafka": {"topic": "late", "format": "FORMAT_JSON"}}),
          one("sinks[1].kafka.format", "UNEXPECTED")),
-    Case("late records of any query", kept(sql=QUERY.replace("GROUP", "WHERE UPPER(city) = 'A' GROUP")),
+    Case("late records of any query", keep_late(sql=QUERY.replace("GROUP", "WHERE UPPER(city) = 'A' GROUP")),
          one("late.keep", "LATE_NOT_KNOWN")),
     Case("unknown priority", {"priority": 9}, one("priority", "UNKNOWN_ENUM_VALUE")),
     Case("label that is no word", {"needs": {"zone": "a b"}}, one('needs["zone"]', "INVALID_LABEL")),

@@ -32,7 +32,7 @@ def test_rows_and_late_records_are_a_recount_over_a_kill(tmp_path: Path, kafka: 
     behind = [(second, 2) for second in (40, 41, 130, 239.5)]
     ahead = spread(range(460, 520), cities=2)
 
-    def kept() -> list[tuple[str, str, str, str]]:
+    def read_late() -> list[tuple[str, str, str, str]]:
         """Id, end of the missed window, city and second of each record that is kept."""
         found = []
         for record in records(kafka, topic):
@@ -53,22 +53,22 @@ def test_rows_and_late_records_are_a_recount_over_a_kill(tmp_path: Path, kafka: 
             first.until_true(lambda: in_postgres(database) == recount([*events, (400, 1)]))
             way.cut()  # a batch that has late records, and rows that nobody takes
             dagger.write(*bookings(behind), booking(40, status="CANCELLED"), *bookings(ahead))
-            first.until_true(lambda: len({one for one, *_ in kept()}) == len(behind))
+            first.until_true(lambda: len({one for one, *_ in read_late()}) == len(behind))
             first.until(lambda beat: [error.detail.partition(":")[0] for error in beat.retrying] == ["db"])
             first.kill()
-        before = len(kept())
+        before = len(read_late())
         with dagger.launch() as second:
             way.open()
             second.until_true(lambda: in_postgres(database) == recount([*events, (400, 1), *ahead]))
-            told = second.until(lambda beat: beat.late_rows == len(behind))
+            last_beat = second.until(lambda beat: beat.late_rows == len(behind))
             code = second.stop()
 
     everything = [*events, (400, 1), *behind, *ahead]
-    once = {one: (end, city) for one, end, city, _ in kept()}
-    assert len(kept()) > before, "the batch was repeated"
+    once = {one: (end, city) for one, end, city, _ in read_late()}
+    assert len(read_late()) > before, "the batch was repeated"
     assert in_postgres(database) + Counter(once.values()) == recount(everything)
-    assert {place for *_, place in kept()} == {
+    assert {place for *_, place in read_late()} == {
         f"{dagger.topic}/0/{len(events) + 1 + number}" for number in range(len(behind))
     }
     assert Counter(once.values()) == Counter((window_end(second), str(city)) for second, city in behind)
-    assert (code, told.late_windows, told.sink_rows["late"]) == (0, len(behind), len(behind))
+    assert (code, last_beat.late_windows, last_beat.sink_rows["late"]) == (0, len(behind), len(behind))

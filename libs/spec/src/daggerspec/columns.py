@@ -115,7 +115,7 @@ class QueryOutput(Output, Protocol):
 
     @property
     def finds_late_where_read(self) -> bool:
-        """Whether readers of its one stream know which records are late for a window."""
+        """True if readers of its one stream know which records are late for a window."""
 
 
 def condition_column(number: int) -> str:
