@@ -104,6 +104,15 @@ def test_get_says_ages_and_what_the_last_minutes_brought() -> None:
     assert (facts["lag"], facts["memory"]) == ("1,234,567 records, 37 s", "1.5 GiB")
 
 
+def test_get_says_which_sink_has_the_late_records() -> None:
+    dagger = a_dagger()
+    dagger.spec.late.keep = "late_orders"
+
+    late = dict(vitals.facts(dagger, NOON))["late"]
+
+    assert late == "12 rows, missing from 40 windows in all; 2 from 7 in 5 min; kept by late_orders"
+
+
 def test_get_says_of_each_sink_how_fresh_its_rows_are_and_what_waits_for_it() -> None:
     dagger = a_dagger()
     fresh = dagger.vitals.freshness

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final
 
 QUERY = (
@@ -59,6 +61,12 @@ def sink(**kind: Any) -> dict[str, Any]:
 
 def kafka(**fields: Any) -> dict[str, Any]:
     return sink(kafka={"topic": "out", **fields})
+
+
+def keep_late(sink: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> dict[str, Any]:
+    """Fill the fields of a dagger whose late records go to a topic; `sink`: further fields of that."""
+    late = {"name": "late", "kafka": {"topic": "late"}, **sink}
+    return {"late": {"keep": "late"}, **more, "sinks": [*more.get("sinks", [{"influx": {}}]), late]}
 
 
 def influx(**fields: Any) -> dict[str, Any]:
@@ -131,6 +139,7 @@ def one(place: str, reason: str) -> tuple[tuple[str, str], ...]:
 
 ACCEPTED = (
     Case("as it is", {}),
+    Case("late records kept", keep_late()),
     Case("without an idle timeout", stream(idleTimeout="0s")),
     Case("forwarding all", forward()),
     Case("forwarding some", forward({"name": "tag_city", "expression": "UPPER(city)"}, filter="city <> 'x'")),
@@ -254,6 +263,21 @@ REFUSED = (
     Case("not latest", stream(start={"latest": False}), one("streams[0].start.latest", "OUT_OF_RANGE")),
     Case("no trigger", {"trigger": "0s"}, one("trigger", "OUT_OF_RANGE")),
     Case("rows before their windows end", {"freshness": "0s"}, one("freshness", "OUT_OF_RANGE")),
+    Case("late records without a sink", {"late": {"keep": "late"}}, one("late.keep", "NO_SUCH_SINK")),
+    Case("late records alone", keep_late(sinks=[]), one("late.keep", "REQUIRED")),
+    Case("late records as points",
+         {"late": {"keep": "late"}, "sinks": [{"log": {}}, {"name": "late", "influx": {}}]},
+         one("sinks[1]", "NOT_LATE")),
+    Case("late records by a condition", keep_late({"when": "orders > 1"}),
+         one("sinks[1].when", "UNEXPECTED")),
+    Case("late records that are refused", keep_late({"maxRefused": 0.5}),
+         one("sinks[1].max_refused", "UNEXPECTED")),
+    Case("late records that are skipped", keep_late({"onOutage": {"then": "THEN_SKIP"}}),
+         one("sinks[1].on_outage", "UNEXPECTED")),
+    Case("late records as rows", keep_late({"kafka": {"topic": "late", "format": "FORMAT_JSON"}}),
+         one("sinks[1].kafka.format", "UNEXPECTED")),
+    Case("late records of any query", keep_late(sql=QUERY.replace("GROUP", "WHERE UPPER(city) = 'A' GROUP")),
+         one("late.keep", "LATE_NOT_KNOWN")),
     Case("unknown priority", {"priority": 9}, one("priority", "UNKNOWN_ENUM_VALUE")),
     Case("executors without a cluster of them", {"executors": {"count": 2}},
          one("executors", "NO_EXECUTORS_THERE")),

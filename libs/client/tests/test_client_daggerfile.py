@@ -174,6 +174,7 @@ freshness: 10s
 priority: critical
 needs: {zone: a}
 executors: {count: 3, cores: 2, memory: 2g, cores_max: 6}
+late: {keep: some}
 """
 
 
@@ -191,6 +192,7 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
     assert (again.spec.priority, again.spec.needs) == (dagger.spec.priority, dagger.spec.needs)
     assert dagger.spec.executors == spec_pb2.Executors(count=3, cores=2, memory_mib=2048, cores_max=6)
     assert again.spec.executors == dagger.spec.executors
+    assert (dagger.spec.late.keep, again.spec.late) == ("some", dagger.spec.late)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +210,9 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
         ("count: 3", "count: 0", "executors.count"),
         ("memory: 2g", "memory: much", "executors.memory"),
         ("cores_max: 6", "max: 6", "executors.max"),
+        ("late: {keep: some}", "late: {update: 10m}", "late"),
+        ("late: {keep: some}", "late: update", "late"),
+        ("late: {keep: some}", "late: keep", "late"),
     ],
 )
 def test_what_is_no_limit_and_no_condition_is_refused(written: str, instead: str, field: str) -> None:

@@ -104,6 +104,8 @@ def test_a_query_is_in_stages_where_its_reader_cannot_count_what_comes_late(sql:
     form = plan.partial_aggregation or plan
 
     assert len(form.staged.stages if form.staged else ()) == stages
+    is_read = plan.window is not None and form.staged is None and "AS q" not in sql
+    assert plan.finds_late_where_read == is_read
     assert form.staged is None or all(stage.name in form.staged.spark_sql for stage in form.staged.stages)
 
 

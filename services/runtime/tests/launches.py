@@ -64,6 +64,8 @@ class Dagger:
     partitions: int = 1
     group: str = ""
     """Consumer group; its own when empty."""
+    late: str = ""
+    """Name of the sink that takes late records."""
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -97,6 +99,8 @@ class Dagger:
             job.spec.forward.CopyFrom(self.forward)
         job.spec.emit, job.spec.state = self.emit, self.state
         job.spec.consumer_group = self.group
+        if self.late:
+            job.spec.late.keep = self.late
         job.spec.trigger.FromMilliseconds(self.trigger_ms)
         job.batches.longest_wait.FromSeconds(self.longest_wait_s)
         job.batches.records = 10_000

@@ -80,7 +80,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("lag", _lag(vitals)),
         ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
-        ("late", _late(vitals)),
+        ("late", _late(vitals, dagger.spec.late.keep)),
         *(("freshness", _freshness(sink, vitals.freshness[sink], now)) for sink in sorted(vitals.freshness)),
         *(("waiting", _waiting(sink, vitals.spools[sink], now)) for sink in sorted(vitals.spools)),
         (
@@ -133,13 +133,14 @@ def _span(span_ms: int) -> str:
     return f"{span_ms / 1000:.1f} s" if span_ms < 60_000 else rough(timedelta(milliseconds=span_ms))
 
 
-def _late(vitals: vitals_pb2.Vitals) -> str:
-    """Format the late rows, and the sum of windows that they are missing from."""
+def _late(vitals: vitals_pb2.Vitals, kept_by: str) -> str:
+    """Format the late rows, the sum of windows that they are missing from, and the sink that has them."""
+    where = f"; kept by {kept_by}" if kept_by else ""
     rows, recent = vitals.late_rows, vitals.recent_late_rows
     if not vitals.HasField("late_windows"):
         return f"{rows:,} rows" + (f", {recent:,} {_RECENTLY}" if recent else "")
     lately = f"; {recent:,} from {vitals.recent_late_windows:,} {_RECENTLY}" if recent else ""
-    return f"{rows:,} rows, missing from {vitals.late_windows:,} windows in all{lately}"
+    return f"{rows:,} rows, missing from {vitals.late_windows:,} windows in all{lately}{where}"
 
 
 def warning(warning_: vitals_pb2.HealthWarning) -> str:

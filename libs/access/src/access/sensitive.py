@@ -113,6 +113,18 @@ def check_written(
         yield from _violations(principal, use, "", place, sensitive_paths(origins, streams), fleet)
 
 
+def check_late_records(
+    principal: Principal, streams: Mapping[str, spec_pb2.Stream], fleet: Fleet
+) -> Iterator[Violation]:
+    """Check that no sensitive field of these streams is in late records that are kept as they were read.
+
+    Fields of violations are below the specification.
+    """
+    pairs = ((stream, path) for stream in streams.values() for path in stream.sensitive)
+    use = "late records would be written to a sink as they were read, with"
+    yield from _violations(principal, use, "late.keep", None, pairs, fleet)
+
+
 def check_deciding(
     principal: Principal, rows: RowOrigins, streams: Mapping[str, spec_pb2.Stream], fleet: Fleet
 ) -> Iterator[Violation]:

@@ -222,6 +222,7 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         partial_aggregation=added_up,
         closing=closing.closing(select),
         staged=queries.stage_query(select),
+        finds_late_where_read=any(closing.closing(select).values()) and closing.is_counted_where_read(select),
         lookahead=whole.lookahead(select),
         key=queries.key_columns(select),
         bounds=bounds.bounds(nodes(select)),

@@ -270,6 +270,8 @@ class Plan:
     staged: StagedQuery | None = None
     """The query in stages, where Spark must count late rows: WHERE has conditions that the reader cannot
     evaluate, or rows are not records. None: the reader counts late rows, or there are none."""
+    finds_late_where_read: bool = False
+    """True if rows may be late, and the reader knows which: it counts them."""
     lookahead: timedelta = timedelta()
     """Maximum by which a record that a row needs is newer than the end of the row's window, or its time."""
     key: tuple[str, ...] = ()

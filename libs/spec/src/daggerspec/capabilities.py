@@ -29,6 +29,8 @@ class Capabilities:
     """True if a reader can tell a row that is there twice from two rows."""
     records: bool = False
     """True if it takes records as they are: `payload: record` needs it."""
+    late: bool = False
+    """True if readers can write late records there, with the window that each missed (`late.keep`)."""
     compares_versions: bool = False
     """True if an updated row changes nothing where a newer one stands."""
     keeps_order: bool = False

@@ -110,6 +110,14 @@ class Output(Protocol):
         """The columns that are seen and tell a row from all others; none where some of that is not seen."""
 
 
+class QueryOutput(Output, Protocol):
+    """The rows of a query, and what is known of those that it leaves out."""
+
+    @property
+    def finds_late_where_read(self) -> bool:
+        """True if readers of its one stream know which records are late for a window."""
+
+
 def condition_column(number: int) -> str:
     """Name the hidden column that is true where condition `number` of a plan holds for a row."""
     return f"{CONDITION}{number}"

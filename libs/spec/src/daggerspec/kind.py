@@ -12,7 +12,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fit, query
 from daggerspec.capabilities import Capabilities
 from daggerspec.catalogue import Catalogue, UnresolvedName
-from daggerspec.columns import Output, is_of_records
+from daggerspec.columns import QueryOutput, is_of_records
 from daggerspec.keys import Key
 from daggerspec.violation import Violation
 
@@ -24,7 +24,7 @@ class ValidationContext:
     dagger: str
     spec: spec_pb2.DaggerSpec
     catalogue: Catalogue
-    output: Output | None = None
+    output: QueryOutput | None = None
     """The rows it gets; None where the query gives none."""
 
 

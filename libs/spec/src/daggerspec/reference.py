@@ -108,6 +108,7 @@ def _section(title: str, kind: Kind) -> str:
         f"* Guarantee: {kind.CAPABILITIES.promise}.",
         f"* `emit: early`: {early}.",
         f"* Records as they are (`payload: record`): {records}.",
+        f"* Late records (`late: {{keep: NAME}}`): {'yes' if kind.CAPABILITIES.late else 'no'}.",
         f"* A registered one says: {', '.join(address) or 'nothing, it has no address'}.",
         f"* Limits that it keeps: {limits or 'none'}.",
         "",

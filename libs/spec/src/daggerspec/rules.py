@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults, executors, fields, labels, limits, query, querytests, sinks
+from daggerspec import defaults, executors, fields, labels, late, limits, query, querytests, sinks
 from daggerspec.catalogue import Catalogue
 from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
@@ -40,6 +40,8 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     yield from _inputs(path, spec, catalogue)
     if spec.tests:
         yield from querytests.violations(path, spec, context.output.columns if context.output else None)
+    if spec.HasField("late"):
+        yield from _late(f"{path}.late.keep", context)
     yield from sinks.check_names(f"{path}.sinks", spec.sinks)
     for number, (sink, resolved) in enumerate(zip(spec.sinks, resolutions, strict=True)):
         yield from sinks.violations(f"{path}.sinks[{number}]", sink, context, resolved)
@@ -124,6 +126,23 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
         yield Violation(f"{path}.max_rows_per_batch", problem, "OUT_OF_RANGE")
     if spec.consumer_group != defaults.consumer_group(name):
         yield from fields.group(f"{path}.consumer_group", spec.consumer_group)
+
+
+def _late(path: str, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of the rule for late rows; `path` is that of the sink's name."""
+    spec, output = context.spec, context.output
+    takers = [late.takes_late(spec, sink) for sink in spec.sinks]
+    if not any(takers):
+        text = f"{spec.late.keep} is the name of no sink: give it to the one that takes late records"
+        yield Violation(path, text, "NO_SUCH_SINK")
+    elif all(takers):
+        yield Violation(path, f"{spec.late.keep} is the only sink: rows need another one", "REQUIRED")
+    if output is not None and not output.finds_late_where_read:
+        text = (
+            "needs a query of one stream, grouped by a window, whose WHERE compares fields with constants: of"
+            " others readers do not know which records are late, and these are counted and dropped"
+        )
+        yield Violation(path, text, "LATE_NOT_KNOWN")
 
 
 def _query(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:

@@ -62,7 +62,12 @@ class RowReader:
         JobError.
         """
         job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
-        has = dict(zip(display_names([sink.sink for sink in job.sinks]), job.sinks, strict=True))
+        named = zip(display_names([sink.sink for sink in job.sinks]), job.sinks, strict=True)
+        has = {name: sink for name, sink in named if name != job.spec.late.keep}
+        if wanted and wanted == job.spec.late.keep:
+            raise user(
+                "SINK_NOT_READABLE", f"{wanted} of {job.dagger} takes late records, which are no rows."
+            )
         kinds = {name: str(sink.sink.WhichOneof("kind")) for name, sink in has.items()}
         listed = ", ".join(sorted(has)) or "none"
         candidates = [wanted] if wanted in has else [name for name in has if wanted in ("", kinds[name])]

@@ -45,6 +45,7 @@ from runtime.encode.samplerow import sample
 from runtime.errors import JobError, TemporaryError, explain, external
 from runtime.launch import planned
 from runtime.sinks import BatchRef, Part, Target
+from runtime.source.reader.late_records import late_target
 
 CONNECT_S: Final = 5.0
 OWNER: Final = "{}~test"
@@ -73,8 +74,13 @@ def try_sinks(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterat
     row = _made_up(layout, now, is_wanted=send_one)
     files = planned.messages(job)
     for name, whole in planned.named_sinks(job).items():
+        owner = OWNER.format(job.dagger)
+        if name == job.spec.late.keep:
+            trial = _Trial(late_target(owner, whole))
+            yield from _try_sink(name, trial, None, has_query=False, send_one=False)
+            continue
         schema = pa.schema([]) if row is None else row.schema
-        target = Target(OWNER.format(job.dagger), whole, layout, schema, files, updates=False)
+        target = Target(owner, whole, layout, schema, files, updates=False)
         yield from _try_sink(name, _Trial(target), row, has_query=has_query, send_one=send_one)
 
 

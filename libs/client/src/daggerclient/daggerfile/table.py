@@ -11,7 +11,7 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerclient.daggerfile import forward, sinks, tests
+from daggerclient.daggerfile import forward, late, sinks, tests
 from daggerclient.daggerfile.forms import CORES, MEMORY, ROWS, START, TEXT, TEXTS, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
@@ -109,6 +109,7 @@ SPEC = (
     KeyRow("sinks", items(Form(sinks.read, sinks.show), ", ".join(kinds.names())), required=True, unsaid=[]),
     KeyRow("trigger", span(positive=True)),
     KeyRow("emit", word(EMITS), unsaid="final"),
+    KeyRow("late", Form(late.read, late.show)),
     KeyRow("state", word(STATES)),
     KeyRow("driver_memory", MEMORY, path="driver_memory_mib"),
     KeyRow("consumer_group", TEXT),

@@ -356,6 +356,13 @@ def _pause_sink(dagger: Dagger, request: events_pb2.SinkPauseRequested) -> dict[
             f"dagger {dagger.name} has no sink {request.sink}",
             about("sink", request.sink),
         )
+    if request.paused and request.sink == dagger.spec.late.keep:
+        return Refusal(
+            Code.FAILED_PRECONDITION,
+            "LATE_SINK",
+            f"sink {request.sink} of {dagger.name} takes late records: it cannot be paused",
+            about("sink", request.sink),
+        )
     others = {sink for sink in dagger.paused_sinks if sink != request.sink}
     return {"paused_sinks": tuple(sorted(others | ({request.sink} if request.paused else set())))}
 

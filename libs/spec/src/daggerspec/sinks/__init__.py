@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from itertools import count
@@ -18,7 +19,7 @@ from typing import Any, cast
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerspec import fields, outages, query, registered, template
+from daggerspec import fields, late, outages, query, registered, template
 from daggerspec.catalogue import Catalogue, UnresolvedName
 from daggerspec.columns import TIMES, Column, Output, Role
 from daggerspec.destination import Destination
@@ -78,7 +79,7 @@ def fill(sink: spec_pb2.Sink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
     registered_says = [
         key for key in registered.addresses(kind.KEYS) if sink.registered and not key.said(own)
     ]
-    kind.fill(own, dagger, spec)
+    kind.fill(own, dagger, late.spec_of(spec, sink))
     outages.fill(sink)
     for key in registered_says:
         key.clear(own)
@@ -282,6 +283,14 @@ def violations(
         return
     kind = load(name)
     yield from registered.limits(f"{path}.limit", name, sink.limit, kind.CAPABILITIES.limits)
+    if late.takes_late(context.spec, sink):
+        yield from _violations_of_late(path, sink)
+        if not kind.CAPABILITIES.late:
+            able = ", ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.late)
+            text = f"a {name} sink takes no late records: late.keep names one that does ({able})"
+            yield Violation(path, text, "NOT_LATE")
+            return
+        context = replace(context, spec=late.spec_of(context.spec, sink), output=None)
     yield from _kinds_own(f"{path}.{name}", kind, getattr(resolved.sink, name), context)
     if sink.on_outage.auto_replay and (rows := context.output) is not None:  # noqa: SIM102
         if may_be_older(resolved.sink, rows, updates=updates(context.spec)):
@@ -297,6 +306,20 @@ def violations(
             f"a {name} sink takes no records as they are (payload: record): use one that does ({taking})"
         )
         yield Violation(path, problem, "NOT_RECORDS")
+
+
+def _violations_of_late(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:
+    """Yield the violations of what goes with rows, of a sink that takes late records, which readers write."""
+    if sink.when:
+        yield Violation(f"{path}.when", "is about rows: late records have no columns", "UNEXPECTED")
+    if sink.HasField("max_refused"):
+        text = "is about rows: late records that it refuses are quarantined"
+        yield Violation(f"{path}.max_refused", text, "UNEXPECTED")
+    if sink.on_outage.then not in (spec_pb2.OnOutage.THEN_UNSPECIFIED, spec_pb2.OnOutage.THEN_WAIT) or (
+        outages.spools(sink.on_outage)
+    ):
+        text = "must be wait, without a time: readers wait for the sink of late records"
+        yield Violation(f"{path}.on_outage", text, "UNEXPECTED")
 
 
 def _kinds_own(path: str, kind: Kind, own: Any, context: ValidationContext) -> Iterator[Violation]:
@@ -390,7 +413,8 @@ def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
 
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
     """Return the shortest interval of batches that a sink prefers; None if one has no preference."""
-    context = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
+    names = [kind_of(sink) for sink in spec.sinks if not late.takes_late(spec, sink)]
+    context = [load(name).CAPABILITIES.trigger if name else None for name in names]
     wanted = [name for name in context if name is not None]
     return min(wanted) if wanted and len(wanted) == len(context) else None
 

@@ -4,6 +4,9 @@ A forwarding with `payload: record` writes the records themselves: value, key an
 tombstone as one. Behind their headers they have one more, `daggers_id`, which is the same when a record is
 written again. Records of one key stay in their order, as they go to one partition; those without a key have
 none, as with any producer.
+
+As the sink of late records (`late: {keep: NAME}`) it gets these as they were read, too: value and key, and in
+place of their headers ours, which say the window that each missed.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ CAPABILITIES: Final = Capabilities(
     upserts=False,
     repeats_tellable=True,
     records=True,
+    late=True,
     keeps_order=True,
     limits=("rows_per_second",),  # what a request is its client decides
 )

@@ -177,6 +177,7 @@ def without_sinks(original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     spec.CopyFrom(original)
     del spec.sinks[:]
     spec.sinks.add().log.limit = 1
+    spec.ClearField("late")
     spec.emit = spec_pb2.EMIT_FINAL
     return spec
 

@@ -257,6 +257,8 @@ class DaggerRequests:
         violations = list(sensitive.check_deciding(who, replace(origins, telling={}), streams, self._fleet))
         if written:
             violations += sensitive.check_written(who, origins, streams, self._fleet)
+            if spec.late.keep:
+                violations += sensitive.check_late_records(who, streams, self._fleet)
         return [
             replace(one, field=f"{validation.path}.{one.field}")
             if one.field

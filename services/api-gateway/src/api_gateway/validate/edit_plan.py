@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from api_gateway.validate import apply_action
-from daggerspec import cutover, sinks, state
+from daggerspec import cutover, late, sinks, state
 from daggerspec.changes import Change, changes
 from daggerspec.columns import Column, Role, to_proto
 from daggerspec.defaults import fill_defaults
@@ -182,7 +182,7 @@ def _sinks(
 ) -> Iterator[gateway_pb2.SinkEffect]:
     for number, sink in enumerate(spec.sinks if columns else ()):
         kind = sinks.kind_of(sink)
-        if kind is not None:
+        if kind is not None and not late.takes_late(spec, sink):
             seen = _points(columns) if sinks.load(kind).TIME_SERIES else _rows(sink, columns)
             yield gateway_pb2.SinkEffect(field=f"sinks[{number}]", kind=kind, seen=seen)
 

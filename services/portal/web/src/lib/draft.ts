@@ -3,6 +3,7 @@ import { durationFromMs, durationMs, type Duration } from "@bufbuild/protobuf/wk
 import {
   type DaggerSpec,
   DaggerSpecSchema,
+  type KafkaSink,
   type Sink,
   SinkSchema,
   type Stream,
@@ -110,8 +111,22 @@ export function withTemplate(spec: DaggerSpec, sql: string): DaggerSpec {
 /** With the sink at a place another; without it, when there is none. */
 export function withSink(spec: DaggerSpec, at: number, sink: Sink | null): DaggerSpec {
   const sinks = [...spec.sinks];
-  sinks.splice(at, 1, ...(sink ? [sink] : []));
-  return { ...spec, sinks };
+  const [before] = sinks.splice(at, 1, ...(sink ? [sink] : []));
+  if (!before || !takesLate(spec, before)) return { ...spec, sinks };
+  return create(DaggerSpecSchema, { ...spec, sinks, late: sink?.name ? { keep: sink.name } : undefined });
+}
+
+/** Whether a sink takes late records, and no rows. */
+export const takesLate = (spec: DaggerSpec, sink: Sink): boolean => !!sink.name && spec.late?.keep === sink.name;
+
+/** With a Kafka sink at a place that takes late records and no rows, or rows again. */
+export function withLate(spec: DaggerSpec, at: number, isLate: boolean): DaggerSpec {
+  const sink = spec.sinks[at]!;
+  const { topic, cluster } = sink.kind.value as KafkaSink;
+  const sinks = [...spec.sinks];
+  const name = sink.name || "late";
+  sinks[at] = create(SinkSchema, { ...sink, name, kind: { case: "kafka", value: { topic, cluster } } });
+  return create(DaggerSpecSchema, { ...spec, sinks, late: isLate ? { keep: name } : undefined });
 }
 
 export const sinkText = (sink: Sink): string => toJsonString(SinkSchema, sink, { prettySpaces: 2 });

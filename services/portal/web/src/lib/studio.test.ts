@@ -105,6 +105,25 @@ describe("a draft", () => {
   });
 });
 
+describe("a sink of late records", () => {
+  const { begun, sinkOf, sinkRead, sinkText, takesLate, withLate, withSink } = drafts;
+  const rows = sinkRead('{"kafka": {"topic": "x", "format": "FORMAT_JSON"}}');
+  const kept = withLate({ ...begun("t", "c"), sinks: [sinkOf("influx"), rows] }, 1, true);
+
+  it("is named by the rule, and has no format of rows", () => {
+    expect(kept.late?.keep).toBe("late");
+    expect(kept.sinks.map((sink) => takesLate(kept, sink))).toEqual([false, true]);
+    expect(sinkText(kept.sinks[1]!)).not.toContain("format");
+  });
+
+  it("takes the rule along: renamed, removed, and as a sink of rows again", () => {
+    const renamed = withSink(kept, 1, { ...kept.sinks[1]!, name: "other" });
+    expect(renamed.late?.keep).toBe("other");
+    expect([withSink(kept, 1, null).late, withLate(kept, 1, false).late]).toEqual([undefined, undefined]);
+    expect(withSink(kept, 0, sinkOf("log")).late?.keep).toBe("late");
+  });
+});
+
 describe("completion", () => {
   const status = create(StreamColumnSchema, {
     path: "status",

@@ -103,7 +103,7 @@ class Driver:
         warnings += assembled.lost
         shadow = Shadow(launch, chosen, assembled.source) if is_shadow else None
         if not is_shadow:
-            job.check_sinks(assembled.targets)
+            job.check_sinks(assembled.written_targets)
         if launch.must_stop():
             return
         boundary = Boundary(launch.run_dir, assembled.source.windows, chosen.watermark)
@@ -177,7 +177,7 @@ class Driver:
 
     def _prepare(self, assembled: job.Job, references: References) -> None:
         """Run the pre-write checks that a shadow skipped. Raises: JobError."""
-        job.check_sinks(assembled.targets)
+        job.check_sinks(assembled.written_targets)
         references.keep_in(self._reference_store)
 
     @property

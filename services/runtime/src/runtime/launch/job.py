@@ -30,6 +30,7 @@ from runtime.source.context import SourceContext
 from runtime.source.metrics import count_late
 from runtime.source.plan import BatchRule, milliseconds
 from runtime.source.planner.ranges import Range
+from runtime.source.reader.late_records import find_sink, late_target
 from runtime.source.readers import Readers
 from runtime.source.stream import open_stream
 from runtime.spark import warmup
@@ -53,6 +54,12 @@ class Job:
     """Longest time that windows may take to close; None where nothing waits for event time."""
     readers: Readers
     """Readers, with the assignment of partitions."""
+
+    @property
+    def written_targets(self) -> tuple[Target, ...]:
+        """All sinks that are written to: those of rows, and that of late records."""
+        sink = self.source.late_sink
+        return (*self.targets, *([late_target(self.source.dagger, sink)] if sink else []))
 
     @property
     def closing(self) -> bool:
@@ -91,6 +98,7 @@ def assemble(
         read_until={} if range_ else read_until(checkpoint.path),
         range=range_,
         shadow=spec.HasField("shadow"),
+        late_sink=find_sink(spec),
     )
     reads = {read.table: read for read in plan.reads}
     query = plan.partial_aggregation or plan
@@ -178,12 +186,15 @@ def targets(
     conditions_of_sinks = [conditions[sink.sink.when] if sink.sink.when else "" for sink in spec.sinks]
     return tuple(
         Target(spec.dagger, sink, layout, schema, files, updates, condition=condition)
-        for sink, condition in zip(planned.named_sinks(spec).values(), conditions_of_sinks, strict=True)
+        for (name, sink), condition in zip(
+            planned.named_sinks(spec).items(), conditions_of_sinks, strict=True
+        )
+        if name != spec.spec.late.keep
     )
 
 
 def check_sinks(targets: Sequence[Target]) -> None:
-    """Check all sinks. Raises: one JobError, with a sentence for each sink that cannot work."""
+    """Check sinks. Raises: one JobError, with a sentence for each sink that cannot work."""
     problems: list[JobError] = []
     for target in targets:
         try:

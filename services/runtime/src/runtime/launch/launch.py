@@ -62,6 +62,7 @@ class Launch(Computation):
                 self.pid,
                 sinks=sinks.display_names([sink_.sink for sink_ in spec.sinks]),
                 objective=spec.spec.freshness.ToTimedelta() if spec.spec.HasField("freshness") else None,
+                late_sink=spec.spec.late.keep,
             ),
             quiet=spec.HasField("shadow"),
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from daggers.v1 import events_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat, Measure
 
+from daggerspec import late
 from runtime.launch import freshness
 from runtime.launch.freshness import SinkFreshness
 
@@ -52,6 +53,8 @@ class Progress:
     """Freshness of the rows, by sink."""
     objective: timedelta | None = None
     """Greatest age that the spec allows for a row in its sink; None where it does not say."""
+    late_sink: str = ""
+    """Sink that takes late records; empty where they are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,11 @@ def initial(
     *,
     sinks: Sequence[str],
     objective: timedelta | None = None,
+    late_sink: str = "",
 ) -> Progress:
     """Build the progress of a launch that has done nothing yet.
 
-    pid: of the Python half. objective: how fresh rows have to be.
+    pid: of the Python half. objective: how fresh rows have to be. late_sink: the one that takes late records.
     """
     starting = Heartbeat.STATE_STARTING
     return Progress(
@@ -106,8 +110,9 @@ def initial(
             late_windows=0,
         ),
         tuple(sinks),
-        fresh=dict.fromkeys(sinks, SinkFreshness()),
+        fresh={sink: SinkFreshness() for sink in sinks if sink != late_sink},
         objective=objective,
+        late_sink=late_sink,
     )
 
 
@@ -245,7 +250,10 @@ def batch_committed(progress: Progress, batch: CommittedBatch) -> Progress:
     """Add a committed batch. Idempotent: a batch that is added already changes nothing."""
     if batch.batch_id <= progress.beat.batch_id:
         return progress
-    beat = _copy_beat(progress)
+    beat = _copy_beat(progress, "rows_out")
+    if progress.late_sink:  # readers have written them
+        _add(beat.sink_rows, {progress.late_sink: batch.late - batch.quarantined.get(late.REFUSED, 0)})
+    beat.rows_out.extend(beat.sink_rows[sink] for sink in progress.sinks)
     if progress.lag_measured != batch.batch_id:
         beat.ClearField("lag")
         beat.lag.update(batch.lag)

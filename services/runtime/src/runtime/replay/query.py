@@ -256,8 +256,10 @@ class ReplayQuery:
         return verdicts.resolve_newer_may_exist(", ".join(keyed)) if keyed else None
 
     def _sinks_by_name(self) -> Iterator[tuple[str, spec_pb2.Sink]]:
+        """Yield the sinks of rows with their names."""
         sinks_ = [resolved.sink for resolved in self._spec.sinks]
-        return zip(rulebook.display_names(sinks_), sinks_, strict=True)
+        named = zip(rulebook.display_names(sinks_), sinks_, strict=True)
+        return (pair for pair in named if pair[0] != self._spec.spec.late.keep)
 
     def _split_by_overwriting(self) -> tuple[list[str], list[str]]:
         """Split the sinks' names: those in which a new row replaces the one before, and those that append."""

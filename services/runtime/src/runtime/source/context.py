@@ -30,7 +30,7 @@ class SourceContext:
     unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
     it is not 0; `batches` says when one is due, `slots` how many tasks run at once, 0 where not known.
     `read_until` is as in `ReaderPlan`, by table. `range` is the range of a preview, in place of what comes;
-    `shadow` that it begins beside another driver.
+    `shadow` that it begins beside another driver; `late_sink` as in `ReaderPlan`.
     """
 
     dagger: str
@@ -52,6 +52,7 @@ class SourceContext:
     read_until: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     range: Range | None = None
     shadow: bool = False
+    late_sink: bytes = field(default=b"", repr=False)
 
     @property
     def registry(self) -> ReaderRegistry:

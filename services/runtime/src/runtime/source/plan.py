@@ -39,7 +39,8 @@ class ReaderPlan:
     each "topic/partition", as far as is known; no window was open then before `open_from` (us; None: not
     known). `mended` are values that are read in place of those that Kafka
     has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it is handed
-    over. With `given` these records are read, and Kafka is not.
+    over. With `given` these records are read, and Kafka is not. `late_sink` is a serialised `ResolvedSink`
+    that gets the records which are late, empty where none does.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -85,6 +86,7 @@ class ReaderPlan:
     mended: Mapping[Partition, Mapping[int, bytes]] = field(default_factory=dict)
     shadow: bool = False
     given: GivenRecords | None = field(default=None, repr=False)
+    late_sink: bytes = field(default=b"", repr=False)
 
     @property
     def launch(self) -> str:

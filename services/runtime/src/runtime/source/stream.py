@@ -168,6 +168,7 @@ def plans(
             open_from=None if context.open is None else start_offsets.millis(context.open) * 1000,
             shadow=context.shadow,
             given=_given_records(stream, read, context),
+            late_sink=context.late_sink,
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]

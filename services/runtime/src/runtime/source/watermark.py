@@ -71,6 +71,12 @@ class Windows:
         closed = (watermark * 1000 - size) // slide
         return np.maximum(np.minimum(last, closed) - first + 1, 0)
 
+    def earliest_starts_us(self, times_us: _Ints) -> _Ints:
+        """Return when the first window of each row starts (us), by its time: a session starts with it."""
+        if not self.slide:
+            return times_us
+        return ((times_us - self.size * 1000) // (self.slide * 1000) + 1) * self.slide * 1000
+
 
 def windows(window: daggersql.Window) -> Windows:
     """Convert a window of a plan. One that ends at any instant (a session, a join) has no slide."""

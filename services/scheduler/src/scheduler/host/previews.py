@@ -278,6 +278,7 @@ class Previews:
         spec.CopyFrom(request.spec)
         del spec.sinks[:]
         spec.sinks.add().log.limit = 1
+        spec.ClearField("late")
         spec.emit = spec_pb2.EMIT_FINAL
         now = datetime.now(UTC)
         generation = int(now.timestamp() * 1_000_000)

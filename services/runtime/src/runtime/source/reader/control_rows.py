@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from daggerspec import late
 from runtime.source.records import Ints
 from runtime.source.watermark import Lateness
 
@@ -45,6 +46,7 @@ class Reason(StrEnum):
     FROM_THE_FUTURE = "FROM_THE_FUTURE"
     NO_EVENT_TIME = "NO_EVENT_TIME"
     EMPTY_VALUE = "EMPTY_VALUE"
+    LATE_REFUSED = late.REFUSED
 
 
 @dataclass(slots=True)

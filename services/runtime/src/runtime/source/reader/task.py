@@ -13,14 +13,16 @@ from runtime.clients.quarantine import Quarantine
 from runtime.recent import cache_in_use
 from runtime.source.event_times import descriptor
 from runtime.source.given_records import read_given
+from runtime.source.offsets import Partition
 from runtime.source.plan import ReaderPlan
 from runtime.source.reader import preaggregate
 from runtime.source.reader.consumers import ConsumerCache
 from runtime.source.reader.control_rows import RangeStatistics, idle_advance_row, statistics_row
 from runtime.source.reader.examples import Examples
+from runtime.source.reader.late_records import OFFSET, LateRecords, late_target
 from runtime.source.reader.marks import NO_MARKS, Marks, times_of
 from runtime.source.reader.preaggregate import RowOutput
-from runtime.source.reader.rows import Rows
+from runtime.source.reader.rows import QuarantinedRecord, Rows
 from runtime.source.tasks import AdvanceWatermark, ReadRanges, Task
 from runtime.source.watermark import Lateness
 
@@ -51,8 +53,25 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
     Raises `JobError` when Kafka refuses; waits while it does not answer.
     """
     lateness = _lateness(plan)
-    rows, out, statistics = _rows_of(plan), output(plan, lateness), RangeStatistics()
+    late = _late_records(plan, lateness)
+    rows, out, statistics = _rows_of(plan, places=late is not None), output(plan, lateness), RangeStatistics()
+    columns = _rows_of(plan).schema.names
     quarantine: Quarantine | Examples | None = None
+    ids = {range_.partition: range_.id for range_ in task.ranges}
+
+    def set_aside(row: QuarantinedRecord, partition: Partition) -> None:
+        nonlocal quarantine
+        quarantine = quarantine or _set_aside(plan)
+        record = rows.quarantine_record(row, partition)
+        record.dagger, record.generation = plan.dagger, plan.generation
+        record.topic_id = ids[partition]
+        quarantine.put(record, ids[partition])
+
+    def set_aside_late(refused: Iterator[tuple[QuarantinedRecord, Partition]]) -> None:
+        for row, partition in refused:
+            statistics.quarantined[row.reason] += 1
+            set_aside(row, partition)
+
     for range_ in task.ranges:
         mended = plan.mended.get(range_.partition, {})
         read = (
@@ -67,13 +86,14 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
             if lateness is not None:
                 statistics.add_late(times_of(batch), lateness, counted=not plan.marks_late)
             for row in quarantined:
-                quarantine = quarantine or _set_aside(plan)
-                record = rows.quarantine_record(row, range_.partition)
-                record.dagger, record.generation = plan.dagger, plan.generation
-                record.topic_id = range_.id
-                quarantine.put(record, range_.id)
+                set_aside(row, range_.partition)
+            if late is not None:
+                set_aside_late(late.add(batch, records, range_.partition))
+                batch = batch.select(columns)
             yield from out.add(batch, statistics)
     yield from out.rest()
+    if late is not None:
+        set_aside_late(late.flush())
     if not statistics.is_empty:
         yield statistics_row(out.schema, statistics)
     if quarantine is not None:
@@ -92,8 +112,17 @@ def _lateness(plan: ReaderPlan) -> Lateness | None:
     return Lateness(plan.late_for, int(watermark))
 
 
-def _rows_of(plan: ReaderPlan) -> Rows:
-    return _rows(plan.descriptors, plan.message, plan.paths, plan.time_field, plan.tolerance, plan.conditions)
+def _late_records(plan: ReaderPlan, lateness: Lateness | None) -> LateRecords | None:
+    """Return where late records are written; None where none is late, or they are dropped."""
+    if lateness is None or not plan.late_sink or plan.range_end is not None:
+        return None
+    return LateRecords(late_target(plan.dagger, plan.late_sink), lateness)
+
+
+def _rows_of(plan: ReaderPlan, *, places: bool = False) -> Rows:
+    """Return the decoder of records; with `places` their rows have the column OFFSET."""
+    paths = (*plan.paths, OFFSET) if places and OFFSET not in plan.paths else plan.paths
+    return _rows(plan.descriptors, plan.message, paths, plan.time_field, plan.tolerance, plan.conditions)
 
 
 @cache_in_use
