@@ -74,7 +74,7 @@ def database() -> Iterator[Database]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(delivery, "PATIENCE_S", 0.0)
     monkeypatch.setattr(outages, "LONGEST_PAUSE_S", 0.02)
 
 

@@ -96,7 +96,7 @@ class Parts(Rows):
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(delivery, "PATIENCE_S", 0.0)
     monkeypatch.setattr(outages, "LONGEST_PAUSE_S", 0.02)
     monkeypatch.setattr(lanes, "_RETRY_S", 0.02)
 
