@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
 from typing import Final
 
 import pyarrow as pa
@@ -56,12 +55,13 @@ class Drainer:
     def _run(self) -> None:
         stopping = self._launch.stopping
         try:
-            self._lane.delete_log()
+            attempt = 1
             while wholes := self._lane.wait_for_next(stopping):
-                for attempt in count(1):
-                    if stopping.is_set() or self._try(wholes, attempt):  # it waits between two
-                        break
-                self._make_room()
+                if self._try(wholes, attempt):
+                    attempt = 1
+                    self._make_room()
+                else:
+                    attempt += 1
         except FencedError:
             return  # the driver finds out by itself, and ends
         except BaseException as failure:  # noqa: BLE001 - the next batch raises it

@@ -16,6 +16,7 @@ from typing import Final
 from daggers.v1 import telemetry_pb2
 
 from chassis.logging import logger
+from runtime.errors import JobError
 from runtime.launch.delivery import PATIENCE_S
 from runtime.launch.outages import DayBudget
 from runtime.launch.report import Trouble
@@ -186,10 +187,14 @@ class Lane:
         self._changed()
 
     def delete_log(self) -> None:
-        """Delete the log of a sink that an edit took away, once nothing stands in it. Raises: JobError."""
-        if self.target is None and self._state.first is None:
+        """Delete the log of a sink that an edit took away, once it is loaded and nothing stands in it."""
+        if self.target is not None or self._state.first is not None:
+            return
+        try:
             self.log.delete()
             self._state = LogState()
+        except JobError as error:
+            logger().warning("spool.not_deleted", sink=self.name, why=error.error.detail)
 
     def _delete_first(self, count: int) -> None:
         for _ in range(count):

@@ -219,10 +219,10 @@ class Lanes:
     def _open(self) -> None:
         """Find the logs that there are. Raises: JobError."""
         for name in sorted(self._find() - self._loaded):
-            self._lane(name).load(self._launch.spec.created)
-            self._loaded.add(
-                name
-            )  # what drains it works already: to read it again would bring back what is gone
+            lane = self._lane(name)
+            lane.load(self._launch.spec.created)
+            self._loaded.add(name)  # it is drained from now on: read again, it would have what is gone
+            lane.delete_log()
         self._is_open = True
         self._report()
 
