@@ -130,6 +130,16 @@ def written(done: Progress, *, waiting: int = 0) -> Progress:
     )
 
 
+def test_a_sink_whose_rows_were_set_aside_takes_some_only_once_it_has_taken_rows() -> None:
+    gone = overflown(written(launched("influx", "crm"), waiting=1))
+    empty = progress.batch_written(progress.set_spools(gone, {}), rows={"influx": 1}, refused={}, invalid={})
+    drained = progress.rows_drained(progress.set_spools(gone, {}), "crm", 1, {}, NOON, {})
+
+    assert list(empty.beat.taking) == ["influx"]
+    assert [list(written(done).beat.taking) for done in (empty, drained)] == [["influx", "crm"]] * 2
+    assert [bool(done.overflown) for done in (empty, written(empty), drained)] == [True, False, False]
+
+
 def overflown(done: Progress) -> Progress:
     """After rows of the log of `crm` were quarantined."""
     return progress.rows_drained(done, "crm", 0, {"SINK_UNAVAILABLE": 1}, NOON, {}, is_overflow=True)

@@ -47,7 +47,7 @@ class Progress:
     flood_written: str = ""
     """Warning that sinks refused most of the last batch; empty if they did not."""
     overflown: frozenset[str] = frozenset()
-    """Sinks of whose log rows were quarantined since it was empty last."""
+    """Sinks of whose log rows were quarantined, and that have not taken all that came later."""
     completed: Mapping[str, int] = field(default_factory=dict)
     """Offsets up to which all is in every sink or its log, by "topic/partition"."""
     fresh: Mapping[str, SinkFreshness] = field(default_factory=dict)
@@ -192,7 +192,7 @@ def set_spools(progress: Progress, reports: Mapping[str, LaneReport]) -> Progres
         name: replace(sink, spooled_since=reports[name].oldest if name in reports else None)
         for name, sink in progress.fresh.items()
     }
-    return replace(progress, beat=beat, fresh=fresh, overflown=progress.overflown.intersection(beat.spools))
+    return replace(progress, beat=beat, fresh=fresh)
 
 
 def rows_drained(
@@ -222,9 +222,10 @@ def rows_drained(
         beat.retrying.extend(
             error for error in progress.beat.retrying if error.detail.partition(":")[0] != sink
         )
+        overflown -= {sink} if sink not in beat.spools else set()
     if sink in fresh:
         fresh[sink] = fresh[sink].add(time, ages)
-    return replace(progress, beat=beat, fresh=fresh, overflown=overflown.intersection(beat.spools))
+    return replace(progress, beat=beat, fresh=fresh, overflown=overflown)
 
 
 def batch_written(
@@ -241,14 +242,15 @@ def batch_written(
     """
     beat = _copy_beat(progress, "retrying", "rows_out", "taking")
     beat.retrying.extend(away.values())
-    beat.taking.extend(sink for sink in progress.sinks if sink not in away and sink not in beat.spools)
+    overflown = progress.overflown - {sink for sink, count in rows.items() if count}
+    beat.taking.extend(sink for sink in progress.sinks if sink not in {*away, *beat.spools, *overflown})
     _add(beat.sink_rows, rows)
     beat.rows_out.extend(beat.sink_rows[sink] for sink in progress.sinks)
     _add(beat.quarantined, refused)
     _add(beat.refused_rows, refused)
     _add(beat.bad_values, invalid)
     flood = _flood("rows that sinks refused", refused, max(rows.values(), default=0))
-    return replace(progress, beat=beat, flood_written=flood)
+    return replace(progress, beat=beat, flood_written=flood, overflown=overflown)
 
 
 def batch_committed(progress: Progress, batch: CommittedBatch) -> Progress:
