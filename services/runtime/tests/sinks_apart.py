@@ -46,7 +46,7 @@ SHARED: Final = ("2026-01-01T12:01:00Z", "shared")
 
 
 def rows_of(number: int, *, shares: bool) -> Counts:
-    """The rows of a batch: one of its own, and one of the key that all share."""
+    """Return the rows of a batch: one of its own, and one of the key that all share."""
     own = {(f"2026-01-01T12:{number + 2:02}:00Z", f"city {number}"): number}
     return own | ({SHARED: number} if shares else {})
 
@@ -66,7 +66,7 @@ class Sink:
 
 @contextmanager
 def cuttable(name: str, request: pytest.FixtureRequest, run_dir: Path) -> Iterator[Sink]:
-    """A sink of a kind, on a server of the tests, with a way to it that can be cut."""
+    """Yield a sink of a kind, on a server of the tests, with a way to it that can be cut."""
     with ExitStack() as stack:
         if name == "parquet":
             yield _bucket(stack, run_dir)
@@ -78,7 +78,7 @@ def cuttable(name: str, request: pytest.FixtureRequest, run_dir: Path) -> Iterat
             yield Sink(
                 _with_rule(bench.resolved),
                 descriptors,
-                lambda: _printed(bench, run_dir),
+                lambda: _read_printed(bench, run_dir),
                 cut=lambda: _pause(paused),
                 open=lambda: paused.unlink(missing_ok=True),
             )
@@ -96,7 +96,7 @@ def _with_rule(resolved: spec_pb2.ResolvedSink) -> spec_pb2.ResolvedSink:
 
 
 def _bucket(stack: ExitStack, folder: Path) -> Sink:
-    """A table in a bucket of a server of S3."""
+    """Make a table in a bucket of a server of S3."""
     server = stack.enter_context(servers.moto())
     table = sink_parquet_s3.Table(sink_parquet_s3.sink(server, folder / "s3-secret"))
     way = stack.enter_context(Proxy(urlsplit(server).port or 0))
@@ -128,7 +128,7 @@ def _pause(paused: Path) -> None:
     paused.write_text(f"{AWAY}\n")
 
 
-def _printed(bench: Bench, run_dir: Path) -> Counts:
+def _read_printed(bench: Bench, run_dir: Path) -> Counts:
     with suppress(FileNotFoundError):
         lines = (run_dir / "driver.log").read_text().splitlines()
         bench.printed[:] = [f"row {line.partition('row ')[2]}" for line in lines if "row {" in line]
@@ -136,7 +136,7 @@ def _printed(bench: Bench, run_dir: Path) -> Counts:
 
 
 def _port(resolved: spec_pb2.ResolvedSink) -> int:
-    """The port of a sink's server on loopback."""
+    """Return the port of a sink's server on loopback."""
     sink = resolved.sink
     match sink.WhichOneof("kind"):
         case "kafka":

@@ -119,7 +119,7 @@ def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
 
 
 def written(done: Progress, *, waiting: int = 0) -> Progress:
-    """After a batch that `crm` took, or of which so many rows wait in its log."""
+    """Return the progress after a batch that `crm` took, or of which so many rows wait in its log."""
     spool = LaneReport(telemetry_pb2.Spool(rows=waiting), None)
     return progress.batch_written(
         progress.set_spools(done, {"crm": spool} if waiting else {}),
@@ -141,7 +141,7 @@ def test_a_sink_whose_rows_were_set_aside_takes_some_only_once_it_has_taken_rows
 
 
 def overflown(done: Progress) -> Progress:
-    """After rows of the log of `crm` were quarantined."""
+    """Return the progress after rows of the log of `crm` were quarantined."""
     return progress.rows_drained(done, "crm", 0, {"SINK_UNAVAILABLE": 1}, NOON, {}, is_overflow=True)
 
 
@@ -163,9 +163,9 @@ def test_an_outage_counts_once_from_the_first_row_that_is_set_aside_until_nothin
 def test_nothing_is_completed_while_rows_wait_in_a_log() -> None:
     done = progress.set_completed(written(launched("influx", "crm")), {"in/0": 5})
     waits = progress.set_completed(written(done, waiting=1), {"in/0": 9})
-    taken = progress.set_spools(waits, {})
+    drained = progress.set_spools(waits, {})
 
-    assert [each.beat.completed["in/0"] for each in (done, waits, taken)] == [5, 5, 9]
+    assert [each.beat.completed["in/0"] for each in (done, waits, drained)] == [5, 5, 9]
 
 
 def test_no_sink_is_said_to_take_rows_before_the_first_batch_and_while_one_is_retried() -> None:

@@ -28,7 +28,7 @@ from runtime import sinks
 
 pytestmark = pytest.mark.integration
 AWAY_S: Final = 120.0
-"""How long a sink of a real driver is away."""
+"""Seconds for which a sink of a real driver is away."""
 SQL: Final = """\
 SELECT CAST(city_id AS STRING) AS tag_city, count(1) AS n,
        TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
@@ -39,7 +39,7 @@ _EACH_RUN: Final = {"http", "postgres"}
 
 @contextmanager
 def staying() -> Iterator[tuple[spec_pb2.ResolvedSink, Counts]]:
-    """The sink that stays: an HTTP server, and the rows that it has."""
+    """Yield the sink that stays, an HTTP server, and the rows that it has."""
     rows: Counts = {}
 
     def answer(got: Received) -> Reply:
@@ -54,7 +54,7 @@ def staying() -> Iterator[tuple[spec_pb2.ResolvedSink, Counts]]:
 
 
 def each_kind() -> list[object]:
-    """The kinds, most of them marked as long."""
+    """List the kinds, most of them marked as long."""
     names = on_servers(sinks.names())
     return [
         pytest.param(name, marks=() if name in _EACH_RUN else pytest.mark.long)
@@ -151,5 +151,5 @@ def test_each_sink_of_a_real_driver_is_as_a_recount(
 
 
 def waiting(beat: Beat) -> int:
-    """How many rows wait for the sink that is away."""
+    """Count the rows that wait for the sink that is away."""
     return beat.spools[AWAY].rows if AWAY in beat.spools else 0

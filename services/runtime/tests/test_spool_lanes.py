@@ -139,7 +139,7 @@ def places(tmp_path: Path) -> Iterator[Callable[..., Place]]:
 
 @pytest.fixture
 def aside(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
-    """What is quarantined: sink, reason, and the number in the row."""
+    """List what is quarantined: sink, reason, and the number in the row."""
     rows: list[tuple[str, str, int]] = []
 
     class Quarantine:

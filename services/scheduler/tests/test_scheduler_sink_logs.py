@@ -1,4 +1,4 @@
-"""What waits for sinks of a dagger is deleted with it, and nothing of any other."""
+"""Logs of sinks are deleted with their dagger, and none of any other."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Lanes:
         for name, trouble in away.items():
             if trouble.error.reason == FLOOD or not self._has_rule(name):
                 continue
-            if (lane := self._created(name)) is not None:
+            if (lane := self._create_log(name)) is not None:
                 lane.set_trouble(trouble)
                 addresses[name] = lane.address
         return addresses
@@ -134,7 +134,7 @@ class Lanes:
             seconds = report.longest_s(name)
             if seconds <= max(PATIENCE_S, took_s / 2) or not self._has_rule(name):
                 continue
-            if (lane := self._created(name)) is not None:
+            if (lane := self._create_log(name)) is not None:
                 logger().warning("spool.sink_slow", sink=name, seconds=round(seconds, 1))
                 lane.set_slow()
 
@@ -156,7 +156,7 @@ class Lanes:
         """Return why those of the sinks have no log that would have one."""
         return {name: self._refused[name][1] for name in names if self._is_refused(name)}
 
-    def _created(self, name: str) -> Lane | None:
+    def _create_log(self, name: str) -> Lane | None:
         """Return the lane of a sink once there is a log; None where Kafka makes none."""
         if self._is_refused(name):
             return None

@@ -137,7 +137,7 @@ class TopicLog:
                     if error.code() < 0:
                         raise  # no broker has answered
                     if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise _refused(f"Kafka makes no topic {self._topic}", error) from None
+                        raise _refusal_error(f"Kafka makes no topic {self._topic}", error) from None
 
     def append(self, records: Sequence[Record]) -> int:
         """Append records in order; return the offset behind the last once Kafka has acknowledged all.
@@ -163,7 +163,7 @@ class TopicLog:
         if left:
             raise _unreachable(self._topic)
         if failures:
-            raise _refused(f"Kafka takes no rows into {self._topic}", failures[0])
+            raise _refusal_error(f"Kafka takes no rows into {self._topic}", failures[0])
         return max(offsets, default=-1) + 1
 
     def _produce(self, value: bytes, header: tuple[str, str], note: Any) -> None:
@@ -244,9 +244,9 @@ def _open(platform: bytes, topic: str) -> Log:
     return TopicLog(spec_pb2.KafkaAddress.FromString(platform), topic)
 
 
-def _refused(what: str, error: KafkaError) -> JobError:
+def _refusal_error(problem: str, error: KafkaError) -> JobError:
     rights = f"A driver has to create topics of the prefix {SPOOL}, and to write, read and delete there"
-    return external("SPOOL_REFUSED", f"{what}: {error.str()}. {rights}.", retryable=True)
+    return external("SPOOL_REFUSED", f"{problem}: {error.str()}. {rights}.", retryable=True)
 
 
 def _unreachable(topic: str) -> JobError:

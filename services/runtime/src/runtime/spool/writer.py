@@ -80,12 +80,12 @@ def select_newest(
     """Yield of each key the last row, in order. rows: each batch with a number of the caller's."""
     seen, newest = set[str](), list[tuple[int, pa.RecordBatch]]()
     for number, batch in reversed(rows):
-        kept = []
+        last_rows = []
         for row, key in reversed(list(enumerate(keys(layout, batch)))):
             if key not in seen:
                 seen.add(key)
-                kept.append(row)
-        newest.append((number, batch.take(pa.array(kept[::-1], pa.int64()))))
+                last_rows.append(row)
+        newest.append((number, batch.take(pa.array(last_rows[::-1], pa.int64()))))
     yield from reversed(newest)
 
 
