@@ -33,7 +33,7 @@ SQL: Final = """\
 SELECT CAST(city_id AS STRING) AS tag_city, count(1) AS n,
        TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
 FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), city_id"""
-_EACH_RUN: Final = {"http", "postgres"}
+_EACH_RUN: Final = {"postgres"}
 """Kinds of which the quick test is in `make test`; the others are in `make test-long`."""
 
 
