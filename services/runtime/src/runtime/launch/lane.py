@@ -123,8 +123,8 @@ class Lane:
             begin = end
         with self._there:
             # how long a dagger was stopped is no age of an outage
-            found = self._clock()
-            self._state = read_state(begin, end, [replace(whole, marked=found) for whole in own])
+            loaded = self._clock()
+            self._state = read_state(begin, end, [replace(whole, marked=loaded) for whole in own])
             self._there.notify_all()
         if own:
             rows = sum(whole.content.rows for whole in own)

@@ -135,7 +135,7 @@ class Lanes:
             if seconds <= max(PATIENCE_S, took_s / 2) or not self._has_rule(name):
                 continue
             if (lane := self._create_log(name)) is not None:
-                logger().warning("spool.sink_slow", sink=name, seconds=round(seconds, 1))
+                logger().warning("spool.sink_slowed", sink=name, seconds=round(seconds, 1))
                 lane.set_slow()
 
     def give_up(self, failed: Mapping[str, Trouble]) -> frozenset[str]:
