@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from runtime.errors import JobError
+from runtime.errors import JobError, external
 from runtime.spool.log import Log, Record
 
 
@@ -20,6 +20,8 @@ class MemoryLog:
     records: list[Record] = field(default_factory=list)
     refusal: JobError | None = None
     """Error that every call raises."""
+    takes_nothing: bool = False
+    """True if it may be made, read and deleted from, and takes no records."""
     is_there: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -38,6 +40,8 @@ class MemoryLog:
 
     def append(self, records: Sequence[Record]) -> int:
         self._answer()
+        if self.takes_nothing:
+            raise external("SPOOL_REFUSED", "No right to write.", retryable=True)
         with self.lock:
             self.records += records
             return self.begin + len(self.records)
@@ -54,6 +58,11 @@ class MemoryLog:
         with self.lock:
             self.records = self.records[max(offset - self.begin, 0) :]
             self.begin = max(offset, self.begin)
+
+    def delete(self) -> None:
+        self._answer()
+        with self.lock:
+            self.begin, self.records, self.is_there = 0, [], False
 
     def _answer(self) -> None:
         if self.refusal is not None:

@@ -14,6 +14,7 @@ from services.runtime.tests.sink_contract import records
 from daggerspec.topics import HEARTBEATS
 from runtime.launch import heartbeat, progress
 from runtime.launch.heartbeat import HeartbeatSender
+from runtime.launch.lane import LaneReport
 from runtime.launch.progress import CommittedBatch, Progress, heartbeat_at
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -117,29 +118,54 @@ def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
     assert (troubled.beat.retrying, written.beat.retrying) == ([DOWN], [])
 
 
-def written(done: Progress, *, away: bool = False, rows: bool = True) -> Progress:
-    """After a batch that `crm` took, or whose rows for it, if there were any, were set aside."""
+def written(done: Progress, *, waiting: int = 0) -> Progress:
+    """Return the progress after a batch that `crm` took, or of which so many rows wait in its log."""
+    spool = LaneReport(telemetry_pb2.Spool(rows=waiting), None)
     return progress.batch_written(
-        done,
-        rows={"influx": 1, "crm": 1},
+        progress.set_spools(done, {"crm": spool} if waiting else {}),
+        rows={"influx": 1, "crm": 0 if waiting else 1},
         refused={},
         invalid={},
-        skipping={"crm": DOWN} if away else {},
-        set_aside=frozenset({"crm"} if away and rows else ()),
+        away={"crm": DOWN} if waiting else {},
     )
 
 
-def test_an_outage_counts_once_from_the_first_row_that_is_set_aside_to_the_next_batch_that_is_taken() -> None:
-    first = written(written(written(launched("influx", "crm")), away=True, rows=False), away=True)
-    longer = written(written(first, away=True), away=True, rows=False)
-    over, again = written(longer), written(written(longer), away=True)
+def test_a_sink_whose_rows_were_set_aside_takes_some_only_once_it_has_taken_rows() -> None:
+    gone = overflown(written(launched("influx", "crm"), waiting=1))
+    empty = progress.batch_written(progress.set_spools(gone, {}), rows={"influx": 1}, refused={}, invalid={})
+    drained = progress.rows_drained(progress.set_spools(gone, {}), "crm", 1, {}, NOON, {})
 
-    assert [dict(done.beat.outages) for done in (first, longer, over, again)] == [
-        {"crm": 1}, {"crm": 1}, {"crm": 1}, {"crm": 2},
+    assert list(empty.beat.taking) == ["influx"]
+    assert [list(written(done).beat.taking) for done in (empty, drained)] == [["influx", "crm"]] * 2
+    assert [bool(done.overflown) for done in (empty, written(empty), drained)] == [True, False, False]
+
+
+def overflown(done: Progress) -> Progress:
+    """Return the progress after rows of the log of `crm` were quarantined."""
+    return progress.rows_drained(done, "crm", 0, {"SINK_UNAVAILABLE": 1}, NOON, {}, is_overflow=True)
+
+
+def test_an_outage_counts_once_from_the_first_row_that_is_set_aside_until_nothing_waits() -> None:
+    before = written(written(launched("influx", "crm")), waiting=1)
+    first = overflown(before)
+    longer = written(overflown(written(first, waiting=1)), waiting=1)
+    over, again = written(longer), overflown(written(written(longer), waiting=1))
+
+    assert [dict(done.beat.outages) for done in (before, first, longer, over, again)] == [
+        {}, {"crm": 1}, {"crm": 1}, {"crm": 1}, {"crm": 2},
     ]  # fmt: skip
-    assert [list(done.beat.taking) for done in (first, longer, over, again)] == [
+    assert [list(done.beat.taking) for done in (before, longer, over, again)] == [
         ["influx"], ["influx"], ["influx", "crm"], ["influx"],
     ]  # fmt: skip
+    assert (again.beat.retrying, again.beat.quarantined) == ([DOWN], {"SINK_UNAVAILABLE": 3})
+
+
+def test_nothing_is_completed_while_rows_wait_in_a_log() -> None:
+    done = progress.set_completed(written(launched("influx", "crm")), {"in/0": 5})
+    waits = progress.set_completed(written(done, waiting=1), {"in/0": 9})
+    drained = progress.set_spools(waits, {})
+
+    assert [each.beat.completed["in/0"] for each in (done, waits, drained)] == [5, 5, 9]
 
 
 def test_no_sink_is_said_to_take_rows_before_the_first_batch_and_while_one_is_retried() -> None:

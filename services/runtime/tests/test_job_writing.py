@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -25,7 +24,6 @@ from runtime import sinks
 from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, outages
 from runtime.launch.progress import heartbeat_at
-from runtime.launch.report import Report, Trouble
 from runtime.sinks import BatchRef, Outcome, Part, Target
 from runtime.state.store.local import LocalStore
 
@@ -74,7 +72,7 @@ def database() -> Iterator[Database]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(delivery, "PATIENCE_S", 0.0)
     monkeypatch.setattr(outages, "LONGEST_PAUSE_S", 0.02)
 
 
@@ -205,20 +203,6 @@ def test_a_sink_that_is_away_does_not_hold_the_partitions_of_the_others(
     assert (place.told, rows.jobs) == ([("crm", "SINK_UNAVAILABLE")], 2)
 
 
-def test_what_one_attempt_sets_aside_counts_once_however_many_follow(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = Place(tmp_path, influx(database, tmp_path))
-    error = external("SINK_UNAVAILABLE", "crm: it is away.", retryable=True).error
-    first = Report(skipped=Counter(other=100), troubles={"crm": Trouble(error)})
-    reports = [first, Report(troubles={"crm": Trouble(error)}), Report()]
-    monkeypatch.setattr(place.writing, "_attempt", lambda *_: reports.pop(0))
-
-    report, _ = place.writing.write(cast("Any", Rows()), BATCH)
-
-    assert (report.skipped.total(), [size for _, size in place.writing._outages.skipped]) == (100, [100])
-
-
 def test_a_drain_leaves_the_batch_of_a_sink_that_stays_away(database: Database, tmp_path: Path) -> None:
     place, rows = Place(tmp_path, influx(database, tmp_path)), Rows()
     database.status = AWAY
@@ -228,24 +212,6 @@ def test_a_drain_leaves_the_batch_of_a_sink_that_stays_away(database: Database, 
         place.writing.write(rows, BATCH)
 
     assert (rows.jobs, [why.partition(":")[0] for why in place.left]) == (2, ["crm"])
-
-
-def outage(then: spec_pb2.OnOutage.Then.ValueType) -> spec_pb2.OnOutage:
-    made = spec_pb2.OnOutage(then=then)
-    made.after.FromMilliseconds(50)
-    return made
-
-
-def test_a_driver_ends_when_a_sink_that_it_needs_stays_away(database: Database, tmp_path: Path) -> None:
-    crm = influx(database, tmp_path, on_outage=outage(spec_pb2.OnOutage.THEN_FAIL))
-    place, rows = Place(tmp_path, crm), Rows()
-    database.status = AWAY
-
-    with pytest.raises(JobError) as failed:
-        place.writing.write(rows, BATCH)
-
-    error = failed.value.error
-    assert (error.reason, error.retryable, error.detail[:5]) == ("SINK_UNAVAILABLE", True, "crm: ")
 
 
 @pytest.mark.timeout(60)

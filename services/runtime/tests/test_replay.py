@@ -25,6 +25,7 @@ from daggerspec.topics import QUARANTINE
 from runtime.clients.kafka import client_properties
 from runtime.clients.quarantine import Quarantine
 from runtime.replay.replaying import Attempt, replay
+from runtime.spool.log import Record, TopicAddress, topic_of
 from runtime.state.lease import Lease
 from runtime.state.store.local import LocalStore
 
@@ -204,6 +205,22 @@ def test_rows_of_a_sink_that_is_away_stay_open(desk: Desk) -> None:
     desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
 
     assert dict(counts) == {"NOT_REPLAYABLE": 2}
+    assert (desk.run(desk.ask(), 192), desk.rows()) == ({"REPLAYED": 2}, [(-2, 4), (-1, 3)])
+
+
+def test_rows_come_behind_those_that_wait_in_the_log_of_their_sink(desk: Desk) -> None:
+    desk.deliver({-1: 3, -2: 4})
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=desk.dagger.kafka).SerializeToString()
+    log = TopicAddress(platform, topic_of(desk.dagger.name, "postgres")).open()
+    log.create()
+    end = log.append([Record(b"rows", "attempt")])
+    asked = desk.ask()
+    waits, rows = dict(desk.run(asked, 191)), desk.rows()
+    log.delete_until(end)
+
+    assert (waits, rows) == ({"NOT_REPLAYABLE": 2}, [])
+    assert set(desk.outcomes(asked.replay_id).values()) == {"NOT_REPLAYABLE SPOOL_NOT_EMPTY"}
     assert (desk.run(desk.ask(), 192), desk.rows()) == ({"REPLAYED": 2}, [(-2, 4), (-1, 3)])
 
 

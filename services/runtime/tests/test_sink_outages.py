@@ -1,9 +1,6 @@
-"""What becomes of rows while a sink takes none, or refuses most: pauses, rules, the flood breaker."""
-
-from datetime import timedelta
+"""What becomes of rows while a sink takes none, or refuses most: pauses, a budget, the flood breaker."""
 
 import pytest
-from daggers.v1 import spec_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,27 +10,12 @@ from runtime.launch.outages import (
     FIRST_PAUSE_S,
     LONGEST_ASKED_S,
     LONGEST_PAUSE_S,
-    Outages,
+    DayBudget,
     left_s,
     pause_s,
 )
 
-OnOutage = spec_pb2.OnOutage
 MINUTE, DAY = 60.0, 86_400.0
-
-
-def rule(then: OnOutage.Then.ValueType) -> OnOutage:
-    made = OnOutage(then=then)
-    if then != OnOutage.THEN_WAIT:
-        made.after.FromTimedelta(timedelta(minutes=5))
-    return made
-
-
-RULES = {
-    "patient": rule(OnOutage.THEN_WAIT),
-    "skipped": rule(OnOutage.THEN_SKIP),
-    "needed": rule(OnOutage.THEN_FAIL),
-}
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True), st.none() | st.floats(-1e9, 1e9))
@@ -57,26 +39,11 @@ def test_what_a_sink_asks_for_is_over_some_time_and_never_a_year() -> None:
     assert (left_s(9, 4), left_s(9, 10), left_s(31_536_000, 0)) == (5, 0, LONGEST_ASKED_S)
 
 
-def test_each_sink_has_its_own_rule_once_it_has_been_away_for_long_enough() -> None:
-    away = Outages(RULES, {}).observe(0, RULES, ())
+def test_after_so_many_bytes_in_a_day_nothing_more_is_set_aside_and_the_next_day_it_is() -> None:
+    half = DayBudget().spend(MINUTE, DAY_BYTES // 2)
+    full = half.spend(2 * MINUTE, DAY_BYTES // 2)
 
-    assert (away.to_skip(5 * MINUTE - 1), away.to_fail(5 * MINUTE - 1)) == (frozenset(), frozenset())
-    assert (away.to_skip(5 * MINUTE), away.to_fail(5 * MINUTE)) == ({"skipped"}, {"needed"})
-
-
-def test_an_outage_begins_once_and_ends_with_the_first_rows_that_are_taken() -> None:
-    away = Outages(RULES, {}).observe(0, ["skipped"], ()).observe(4 * MINUTE, ["skipped"], ())
-    back = away.observe(5 * MINUTE, (), ["skipped"]).observe(6 * MINUTE, ["skipped"], ())
-
-    assert (away.to_skip(5 * MINUTE), back.to_skip(6 * MINUTE)) == ({"skipped"}, frozenset())
-
-
-def test_after_so_many_bytes_in_a_day_a_batch_waits_and_the_next_day_it_does_not() -> None:
-    away = Outages(RULES, {}).observe(0, ["skipped"], ()).count_skipped(MINUTE, DAY_BYTES // 2)
-    full = away.count_skipped(2 * MINUTE, DAY_BYTES // 2)
-
-    assert (away.to_skip(DAY / 2), full.to_skip(DAY / 2)) == ({"skipped"}, frozenset())
-    assert full.to_skip(DAY + 3 * MINUTE) == {"skipped"}
+    assert (half.is_left(DAY / 2), full.is_left(DAY / 2), full.is_left(DAY + MINUTE)) == (True, False, True)
 
 
 @pytest.mark.parametrize(

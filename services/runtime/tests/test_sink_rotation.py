@@ -32,7 +32,7 @@ SESSION_S = 1.0
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(delivery, "PATIENCE_S", 0.0)
     monkeypatch.setattr(outages, "LONGEST_PAUSE_S", 0.1)
     monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 3_000)
 

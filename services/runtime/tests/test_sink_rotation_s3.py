@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(delivery, "PATIENCE_S", 0.0)
     monkeypatch.setattr(outages, "LONGEST_PAUSE_S", 0.1)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Timer
 from typing import Any, cast
 
 import pyarrow as pa
@@ -18,8 +21,8 @@ from services.runtime.tests.spool_log import MemoryLog
 
 from daggerspec import rundir
 from runtime import sinks
-from runtime.errors import TemporaryError, external
-from runtime.launch import delivery, lanes, outages
+from runtime.errors import JobError, TemporaryError, external
+from runtime.launch import delivery, lane, lanes, outages
 from runtime.launch.progress import batch_written, heartbeat_at
 from runtime.sinks import BatchRef, Outcome, Target
 from runtime.spool import state
@@ -96,7 +99,7 @@ class Parts(Rows):
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(delivery, "PATIENCE_S", 0.0)
     monkeypatch.setattr(outages, "LONGEST_PAUSE_S", 0.02)
     monkeypatch.setattr(lanes, "_RETRY_S", 0.02)
 
@@ -134,10 +137,31 @@ def places(tmp_path: Path) -> Iterator[Callable[..., Place]]:
         place.launch.stopping.set()
 
 
+@pytest.fixture
+def aside(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
+    """List what is quarantined: sink, reason, and the number in the row."""
+    rows: list[tuple[str, str, int]] = []
+
+    class Quarantine:
+        def put(self, record: Any, identity: str) -> int:
+            rows.append((record.sink, record.reason, json.loads(record.decoded_prefix)["n"]))
+            return 1
+
+        def flush(self) -> None:
+            """Return at once: nothing waits."""
+
+    monkeypatch.setattr(delivery, "_quarantine", lambda *_: Quarantine())
+    return rows
+
+
+def rule(then: spec_pb2.OnOutage.Then.ValueType, seconds: float = 900) -> spec_pb2.OnOutage:
+    own = spec_pb2.OnOutage(then=then)
+    own.after.FromTimedelta(timedelta(seconds=seconds))
+    return own
+
+
 def crm(**beside: Any) -> Target:
-    rule = spec_pb2.OnOutage(then=spec_pb2.OnOutage.THEN_WAIT)
-    rule.after.FromTimedelta(timedelta(minutes=15))
-    sink = spec_pb2.Sink(name="crm", **{"on_outage": rule, **beside})
+    sink = spec_pb2.Sink(name="crm", **{"on_outage": rule(spec_pb2.OnOutage.THEN_WAIT), **beside})
     sink.http.url = "http://crm"
     return target("d", spec_pb2.ResolvedSink(sink=sink))
 
@@ -148,10 +172,10 @@ def other() -> Target:
 
 def write(place: Place, number: int, cities: dict[str, int], checkpoint: str = "c") -> None:
     rows = Rows([batch({(MINUTE, city): n for city, n in cities.items()})])
-    report, skipping = place.writing.write(cast(Any, rows), BatchRef(checkpoint, number, 7))
-    errors = {name: trouble.error for name, trouble in skipping.items()}
+    report, away = place.writing.write(cast(Any, rows), BatchRef(checkpoint, number, 7))
+    errors = {name: trouble.error for name, trouble in away.items()}
     place.launch.heartbeat.update(
-        lambda progress: batch_written(progress, report.written, report.refused, {}, skipping=errors)
+        lambda progress: batch_written(progress, report.written, report.refused, {}, away=errors)
     )
 
 
@@ -272,9 +296,10 @@ def test_a_corrected_address_counts_for_rows_that_wait(
     moved.sink.http.url = "http://elsewhere"
     urls: list[str] = []
     opened = server.open
+    place = places(replace(crm(), sink=moved.SerializeToString()))
+    until(lambda: all(thread.name != "drain-crm" for thread in threading.enumerate()))
     monkeypatch.setattr(server, "open", lambda to: urls.append(to.resolved.sink.http.url) or opened(to))
     server.is_up = True
-    place = places(replace(crm(), sink=moved.SerializeToString()))
     write(place, 1, {"1": 1})
     until(lambda: not beat(place).spools)
 
@@ -356,30 +381,150 @@ def test_a_sink_that_goes_before_it_commits_has_all_of_the_batch_in_its_log(
     assert (server.committed, beat(place).sink_rows["crm"]) == ([(0, [b"staged"])], 1)
 
 
-def test_a_sink_that_an_edit_took_away_has_its_rows_set_aside(
+def test_a_sink_that_an_edit_took_away_has_its_rows_set_aside_and_its_log_deleted(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    logs: dict[str, MemoryLog],
+    aside: list[tuple[str, str, int]],
+) -> None:
+    servers["http"].is_up = False
+    write(places(crm(), other()), 0, {"1": 5})
+    write(places(other()), 1, {"1": 6})
+    until(lambda: not logs["crm"].is_there)
+
+    assert [(sink, reason) for sink, reason, _ in aside] == [("crm", "SINK_UNAVAILABLE")]
+    assert servers["http"].cities == {}
+
+
+def test_an_empty_log_of_a_sink_that_an_edit_took_away_is_deleted(
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
+) -> None:
+    for name in ("crm", "log"):
+        logs[name] = MemoryLog(is_there=True)
+    write(places(other()), 0, {"1": 6})
+
+    assert {name: log.is_there for name, log in logs.items()} == {"crm": False, "log": True}
+
+
+def test_where_a_log_is_full_the_oldest_rows_are_set_aside_and_the_sink_gets_the_newest(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    aside: list[tuple[str, str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lanes, "MOST_BYTES", 1)
+    place, server = places(crm(on_outage=rule(spec_pb2.OnOutage.THEN_SKIP)), other()), servers["http"]
+    server.is_up = False
+    for number in range(4):
+        write(place, number, {"1": number})
+    until(lambda: len(aside) == 4 or beat(place).spools["crm"].rows == 1)
+    server.is_up = True
+    until(lambda: not beat(place).spools)
+    write(place, 4, {"2": 4})
+
+    numbers = [n for _, _, n in aside]
+    assert (servers["log"].cities, numbers) == ({"1": 3, "2": 4}, sorted(numbers))
+    assert {0, 1, 2} <= set(numbers)
+    assert (server.cities, server.cities.get("1") == 3 or 3 in numbers) == ({**server.cities, "2": 4}, True)
+    assert (beat(place).outages["crm"] >= 1, list(beat(place).taking)) == (True, ["crm", "log"])
+    assert {(sink, reason) for sink, reason, _ in aside} == {("crm", "SINK_UNAVAILABLE")}
+
+
+def test_a_driver_ends_where_the_log_of_a_sink_that_it_needs_is_full_and_the_next_has_its_time_again(
+    servers: dict[str, FlakySink], places: Callable[..., Place]
+) -> None:
+    needed, server = crm(on_outage=rule(spec_pb2.OnOutage.THEN_FAIL, seconds=0.2)), servers["http"]
+    server.is_up = False
+    place = places(needed, other())
+    write(place, 0, {"1": 0})
+    until(lambda: beat(place).spools["crm"].HasField("error"))
+    time.sleep(0.3)  # the log is as old as it may be
+    with pytest.raises(JobError) as failed:
+        write(place, 1, {"1": 1})
+    again = places(needed, other())
+    server.is_up = True
+    write(again, 1, {"1": 1})
+    until(lambda: not beat(again).spools)
+
+    error = failed.value.error
+    assert (error.reason, error.retryable, error.detail) == ("SINK_UNAVAILABLE", True, "crm: It is away.")
+    assert (server.cities, [number for _, number, _ in server.writes]) == ({"1": 1}, [0, 1])
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_a_sink_that_holds_the_others_goes_on_apart_until_it_is_quick_again(
     servers: dict[str, FlakySink],
     places: Callable[..., Place],
     logs: dict[str, MemoryLog],
     monkeypatch: pytest.MonkeyPatch,
+    has_others: bool,
 ) -> None:
-    aside: list[Any] = []
+    for module in (lanes, lane):
+        monkeypatch.setattr(module, "PATIENCE_S", 0.2)
+    place, server = places(crm(), *([other()] if has_others else [])), servers["http"]
+    server.answer = lambda: time.sleep(0.3)  # type: ignore[method-assign]
+    write(place, 0, {"1": 0})
+    going = threading.Event()
+    server.answer = lambda: going.wait(DEADLINE_S) and None  # type: ignore[method-assign,return-value]
+    if not has_others:
+        going.set()
+    write(place, 1, {"1": 1})
+    waiting = {name: spool.rows for name, spool in beat(place).spools.items()}
+    going.set()
+    until(lambda: not beat(place).spools)
+    write(place, 2, {"1": 2})
 
-    class Quarantine:
-        def put(self, record: Any, identity: str) -> int:
-            aside.append((record.sink, record.reason, record.decoded_prefix))
-            return 1
+    assert (waiting, "crm" in logs) == ({"crm": 1}, True) if has_others else ({}, False)
+    assert ([number for _, number, _ in server.writes], server.cities) == ([0, 1, 2], {"1": 2})
+    assert not beat(place).spools
 
-        def flush(self) -> None:
-            """Return at once: nothing waits."""
 
-    monkeypatch.setattr(delivery, "_quarantine", lambda *_: Quarantine())
-    servers["http"].is_up = False
-    write(places(crm(), other()), 0, {"1": 5})
-    write(places(other()), 1, {"1": 6})
-    until(lambda: not logs["crm"].records)
+def test_a_log_that_may_be_made_and_not_written_holds_nobody(
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
+) -> None:
+    logs["crm"] = MemoryLog(takes_nothing=True)
+    place, server, errors = places(crm(), other()), servers["http"], list[list[str]]()
+    server.is_up = False
 
-    assert [(sink, reason) for sink, reason, _ in aside] == [("crm", "SINK_UNAVAILABLE")]
-    assert servers["http"].cities == {}
+    def probe(_: Target) -> None:
+        errors.append([error.reason for error in beat(place).retrying])
+        server.is_up = len(errors) > 3
+        server.answer()
+
+    server.probe = probe  # type: ignore[method-assign]
+    for number in range(2):
+        write(place, number, {"1": number})
+
+    assert errors[-1] == ["SINK_UNAVAILABLE", "SPOOL_REFUSED"]
+    assert (server.cities, servers["log"].cities, logs["crm"].records) == ({"1": 1}, {"1": 1}, [])
+
+
+def test_a_log_that_takes_no_more_is_written_to_the_sink_first(
+    servers: dict[str, FlakySink], places: Callable[..., Place], logs: dict[str, MemoryLog]
+) -> None:
+    place, server = places(crm(), other()), servers["http"]
+    server.is_up = False
+    write(place, 0, {"1": 0})
+    logs["crm"].takes_nothing = True
+    Timer(0.3, lambda: setattr(server, "is_up", True)).start()
+    write(place, 1, {"1": 1})
+
+    assert (server.cities, [number for _, number, _ in server.writes]) == ({"1": 1}, [0, 1])
+
+
+def test_of_updates_that_wait_the_sink_gets_the_newest_of_each_key(
+    servers: dict[str, FlakySink], places: Callable[..., Place]
+) -> None:
+    place, server = places(replace(crm(), updates=True), other()), servers["http"]
+    server.is_up = False
+    for number in range(4):
+        write(place, number, {"1": number, str(10 + number): number})
+    server.is_up = True
+    until(lambda: not beat(place).spools)
+
+    assert server.cities == {"1": 3, "10": 0, "11": 1, "12": 2, "13": 3}
+    assert [number for _, number, _ in server.writes] == [3] * len(server.writes)
+    assert beat(place).sink_rows["crm"] == 5
 
 
 def test_where_kafka_makes_no_log_the_batch_waits_as_without_one(

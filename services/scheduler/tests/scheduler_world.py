@@ -46,6 +46,15 @@ class World:
         """By how much the clock of its schedulers is."""
         self.ends: list[Mapping[int, int] | LogUnavailable] = [{0: 0}]
         """What is said of how far the quarantine goes; the last answer stays."""
+        self.sink_logs: set[str] = set()
+        """Daggers that have a log of a sink."""
+        self.log_refusals: list[LogUnavailable] = []
+        """Errors of the next deletions of logs."""
+
+    async def delete_logs(self, is_deleted: Callable[[str], bool]) -> None:
+        if self.log_refusals:
+            raise self.log_refusals.pop()
+        self.sink_logs = {name for name in self.sink_logs if not is_deleted(name)}
 
     async def set_aside_ends(self) -> Mapping[int, int]:
         answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
@@ -87,6 +96,7 @@ class World:
             state_dir=state_dir,
             checkpoint_root=str(self.state_dir / "shared") if shared else "",
             set_aside_ends=self.set_aside_ends,
+            delete_logs=self.delete_logs,
             policy=policy,
             options=Options(
                 scheduler_id=scheduler_id or identity(),

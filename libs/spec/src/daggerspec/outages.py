@@ -12,7 +12,7 @@ from daggerspec import fields
 from daggerspec.violation import Violation
 
 AFTER: Final = timedelta(minutes=15)
-"""The time for which a sink has to be away before its rows are quarantined, or the driver ends."""
+"""The time for which rows wait in the log of a sink before the batch waits, too, or what the rule says."""
 _Then = spec_pb2.OnOutage
 _WAYS: Final = frozenset(_Then.Then.values())
 
@@ -28,7 +28,12 @@ def fill(sink: spec_pb2.Sink) -> None:
 
 def spools(rule: spec_pb2.OnOutage) -> bool:
     """Tell whether the rows of an outage wait in a log of their sink, and the other sinks go on."""
-    return rule.then == _Then.THEN_WAIT and rule.HasField("after")
+    return rule.HasField("after") or rule.then in (_Then.THEN_SKIP, _Then.THEN_FAIL)
+
+
+def longest_wait(rule: spec_pb2.OnOutage) -> timedelta:
+    """Return how old the oldest rows in the log of a sink may be before they overflow."""
+    return rule.after.ToTimedelta() if rule.HasField("after") else AFTER
 
 
 def violations(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:

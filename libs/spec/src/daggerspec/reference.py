@@ -48,17 +48,19 @@ All sinks of a dagger share its batches: as long as one takes no rows, the next 
 it the others. The driver asks a sink that is away now and then, computes nothing meanwhile, and heartbeats
 say which it is. A fragile sink is best given a dagger of its own, or a rule, beside its kind:
 
-* `on_outage: wait` is what happens when nothing is said. `{wait: 15m}`: the others go on for so long, and as
-  long as no more than 1 GiB of its rows wait. They stand in a topic of the platform's Kafka,
+* `on_outage: wait` is what happens when nothing is said: the others wait. With `{wait: 15m}`, `skip` and
+  `fail` they go on when it takes no rows for 5 s, or is slow: when a batch waits longer than 5 s for it, and
+  longer than for all else together. Its rows stand in a topic of the platform's Kafka,
   `daggers.spool.DAGGER.SINK`, over restarts, moves and edits; once it takes rows again they come to it in
   order and before all newer ones ([freshness](freshness.md#what-a-sink-has-not-taken)). `daggers sink pause
   NAME SINK` has the rows of any sink wait there, until `daggers sink resume`.
-* `skip`: when it has been away for 15 minutes its
-  rows are quarantined (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
-  waits. `fail`: the driver ends, and is launched again at growing intervals. `{skip: 5m}` says another time.
-  `{skip: 15m, auto_replay: true}`: once the sink has taken a batch again, what was quarantined is replayed by
-  itself, as `daggers quarantine replay` does it. Its rows come behind newer ones then; where they could take
-  the place of one (`emit: early`, keys of your own) it is refused (NEWER_MAY_EXIST).
+* The three differ in what happens once its oldest row has waited for 15 minutes (`{skip: 5m}` says another
+  time; how long the dagger was stopped does not count), or 1 GiB waits. `wait`: the others wait, too. `skip`:
+  the oldest of its rows are quarantined (SINK_UNAVAILABLE), at most 1 GiB a day, and the others go on; the
+  sink gets the newest. `fail`: the driver ends, and is launched again at growing intervals.
+* `{skip: 15m, auto_replay: true}`: once the sink has everything that waited, what was quarantined is replayed
+  by itself, as `daggers quarantine replay` does it. Its rows come behind newer ones then; where they could
+  take the place of one (`emit: early`, keys of your own) it is refused (NEWER_MAY_EXIST).
 * `max_refused: 0.5` is the share of its rows that it may refuse. Where it refuses more, and at least 100,
   nothing more is quarantined and the batch waits (SINK_REFUSES_MOST), unless that is allowed for a while:
   `daggers quarantine allow NAME --for 1h`. When nothing is said all are quarantined, with a warning, unless

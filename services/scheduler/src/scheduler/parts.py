@@ -36,6 +36,7 @@ from scheduler.leader.heartbeats import set_aside_ends
 from scheduler.leader.inventory import has_reader
 from scheduler.leader.occupancy import Occupancy
 from scheduler.leader.scheduler import LEADER_TIMEOUT, Options, Scheduler
+from scheduler.leader.sink_logs import delete_logs
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
 from scheduler.settings import SchedulerSettings
 
@@ -113,6 +114,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         memory_mib=lambda: measure_room()[1],
         overload=pressure.overload,
         busy_cores=busy_cores,
+        delete_logs=lambda is_deleted: delete_logs(settings.kafka(), is_deleted),
     )
     ends = metrics.counter(PREVIEW_ENDS)
     previews = Previews(

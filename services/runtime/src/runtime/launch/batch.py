@@ -17,7 +17,6 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from chassis import lines
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.columns import WINDOW_END
 from runtime import members
@@ -25,12 +24,12 @@ from runtime.launch import progress
 from runtime.launch.boundary import Boundary
 from runtime.launch.lanes import open_lanes
 from runtime.launch.launch import Launch
-from runtime.launch.report import Report
+from runtime.launch.printing import print_rows
 from runtime.launch.shadow import Shadow
 from runtime.launch.wholeness import drop_incomplete
 from runtime.launch.writing import BatchWriter
 from runtime.references.loading import References
-from runtime.sinks import BatchRef, Target, load
+from runtime.sinks import BatchRef, Target
 from runtime.source.context import SourceContext
 from runtime.source.stream import RunningBatch, begin_batch, end_batch
 from runtime.state import checkpoint
@@ -145,7 +144,7 @@ class Batches:
         batch = BatchRef(
             f"{self._checkpoint.path.name}/{running.query_id}", batch_id, self._launch.spec.generation
         )
-        report, skipping = self._writing.write(complete, batch)
+        report, away = self._writing.write(complete, batch)
         self._end(running, batch_id)
         self._boundary.record_written(closes_until)
         if self._boundary.is_reached():
@@ -157,11 +156,10 @@ class Batches:
                 rows=written,
                 refused=report.refused,
                 invalid=report.invalid,
-                skipping={name: trouble.error for name, trouble in skipping.items()},
-                set_aside=frozenset(+report.skipped),
+                away={name: trouble.error for name, trouble in away.items()},
             )
         )
-        self._print(report)
+        print_rows(report, self._targets)
         note(rows=written, refused=dict(report.refused), invalid=dict(report.invalid))
 
     def save_last_event_times(self) -> None:
@@ -208,16 +206,6 @@ class Batches:
             logging.getLogger(name).addFilter(_is_unexpected)
         group = self._launch.session.sparkContext.getLocalProperty("spark.jobGroup.id")
         raise UnfinishedError(f"org.apache.spark.SparkException: part of cancelled job group {group}")
-
-    def _print(self, report: Report) -> None:
-        """Print the lines of log sinks, up to their limits, to the driver's stdout."""
-        for sink, printed in sorted(report.printed.items()):
-            target = self._targets[sink]
-            lines_shown = [*printed[: load(target.kind).limit_of(target)]]
-            if more := report.written[sink] - len(lines_shown):
-                lines_shown.append(f"… and {more} more")
-            now = datetime.now(UTC)
-            members.write("".join(f"{lines.line(now, 'INFO', sink, row)}\n" for row in lines_shown))
 
 
 def _merge_later(

@@ -7,12 +7,14 @@ and tries the open sinks and partitions again.
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
@@ -46,7 +48,8 @@ from runtime.spool.log import LogAddress
 from runtime.spool.writer import SpoolWriter
 from runtime.state.store.local import LocalStore
 
-_PATIENCE_S = 5.0
+PATIENCE_S: Final = 5.0
+"""Seconds for which a sink that takes no rows is waited for, and for which one may hold the others."""
 _FIRST_PAUSE_S = 0.2
 # rows, and the refusals of some of them
 _RefusedRows = tuple[pa.RecordBatch, Sequence[Refusal]]
@@ -187,6 +190,7 @@ class SinkPart:
         self._trouble: JobError | None = None
         self._ages = RowAges(target.schema.names, time.time(), updates=target.updates)
         self._acknowledged: float | None = None
+        self._spent_s = 0.0
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[_RefusedRows]:
         """Write a batch, unless this sink has trouble already; return the rows to quarantine now."""
@@ -205,6 +209,7 @@ class SinkPart:
         """Run a step with the rows `batch`, and count its outcome; return the rows to quarantine now."""
         if self._trouble is not None:
             return ()
+        began = time.monotonic()
         try:
             outcome = _write_patiently(write)
         except JobError as trouble:
@@ -212,6 +217,8 @@ class SinkPart:
                 raise
             self._trouble = trouble
             return ()
+        finally:
+            self._spent_s += time.monotonic() - began
         row_count = batch.num_rows if batch is not None else 0
         self._written += row_count - len(outcome.refused)
         self._printed += outcome.printed
@@ -243,21 +250,32 @@ class SinkPart:
             trouble = line(name, TROUBLE, reason=error.reason, text=error.detail, retry_after=after)
             return [trouble, *self._report_ages(None)]
         return [
-            line(name, WRITTEN, rows=self._written, bytes=self._skipped),
+            self._line_of_written(),
             *(line(name, REFUSED, reason=why, rows=count) for why, count in self._refused.items()),
             *(line(name, PRINTED, text=text, rows=1) for text in self._printed),
             *([line(name, RECEIPT, content=self._receipt)] if self._receipt else []),
             *self._report_ages(self._acknowledged),
         ]
 
+    def _line_of_written(self) -> Mapping[str, Any]:
+        return line(
+            self.target.name, WRITTEN,
+            rows=self._written, bytes=self._skipped, text=_worker_name(), seconds=self._spent_s,
+        )  # fmt: skip
+
     def _report_ages(self, acknowledged: float | None) -> list[Mapping[str, Any]]:
         ages = self._ages.seal(acknowledged)
         return [line(self.target.name, AGES, content=ages.encode())] if ages.counts else []
 
 
+def _worker_name() -> str:
+    """Return a name of this process that no other worker has: its tasks run one after the other."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
 def _write_patiently(write: Callable[[], Outcome]) -> Outcome:
     """Retry a write for a few seconds, which covers most restarts of a sink."""
-    pause, end = _FIRST_PAUSE_S, time.monotonic() + _PATIENCE_S
+    pause, end = _FIRST_PAUSE_S, time.monotonic() + PATIENCE_S
     while True:
         try:
             return write()

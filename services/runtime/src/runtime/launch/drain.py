@@ -2,6 +2,8 @@
 
 A batch is written as the same partitions of the same batch that it was, and committed where the sink stages:
 what a kill left half done is done again, and is there once. Behind each the log is deleted up to its marker.
+With `emit: early` several batches are written as the last of them, the newest row of each key. Where the log
+is full and the rule is to skip, the oldest batches are quarantined.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
+from typing import Final
+
+import pyarrow as pa
 
 from chassis import threads
 from chassis.logging import logger
@@ -24,12 +29,14 @@ from runtime.launch.delivery import Delivery, PartWriting
 from runtime.launch.lane import Lane
 from runtime.launch.launch import Launch
 from runtime.launch.outages import pause_s
+from runtime.launch.printing import print_rows
 from runtime.launch.report import Report, read_report, trouble_of
 from runtime.spool.marker import Marker, choose_target
 from runtime.spool.state import Whole
-from runtime.spool.writer import from_stream
+from runtime.spool.writer import from_stream, select_newest
 
-GONE = "The sink was taken out of the dagger before it had this row."
+GONE: Final = "The sink was taken out of the dagger before it had this row."
+SLOW: Final = "The sink takes rows more slowly than they come, and as many wait as may."
 
 
 class Drainer:
@@ -40,7 +47,7 @@ class Drainer:
         self._launch, self._lane, self._guard = launch, lane, guard
         self._platform = launch.spec.platform.SerializeToString(deterministic=True)
         self._written: tuple[int, Report] | None = None
-        """End of the batch that the sink has, and what became of its rows; it may still stand in the log."""
+        """End of the batches that the sink has, and what became of their rows: the log may have them."""
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
@@ -49,46 +56,75 @@ class Drainer:
     def _run(self) -> None:
         stopping = self._launch.stopping
         try:
-            while (whole := self._lane.wait_for_first(stopping)) is not None:
-                for attempt in count(1):
-                    if stopping.is_set() or self._try(whole, attempt):  # it waits between two
-                        break
+            attempt = 1
+            while wholes := self._lane.wait_for_next(stopping):
+                if self._try(wholes, attempt):
+                    attempt = 1
+                    self._make_room()
+                else:
+                    attempt += 1
         except FencedError:
             return  # the driver finds out by itself, and ends
         except BaseException as failure:  # noqa: BLE001 - the next batch raises it
             logger().warning("spool.drain_failed", sink=self._lane.name, why=repr(failure))
             self._lane.fail(failure)
 
-    def _try(self, whole: Whole[Marker], attempt: int) -> bool:
-        """Write the first whole batch and take it off; tell whether that is done. Waits where it is not.
+    def _try(self, wholes: Sequence[Whole[Marker]], attempt: int) -> bool:
+        """Write the first whole batches and take them off; tell whether the next ones are to be looked for.
+        Waits where they are not.
 
         Raises: JobError for what waiting cannot help.
         """
         lane, launch = self._lane, self._launch
+        began = time.monotonic()
         try:
-            if self._written is not None and self._written[0] == whole.end:
+            if self._written is not None and self._written[0] == wholes[-1].end:
                 report = self._written[1]  # its rows could not be deleted: they are not written again
             else:
                 with self._guard:
-                    report = self._write(whole)
+                    report = self._write(wholes, why_not=GONE if lane.target is None else "")
             trouble = report.troubles.get(lane.name)
             if trouble is None:
-                self._written = whole.end, report
+                self._written = wholes[-1].end, report
                 launch.lease.confirm()
-                lane.take_off(whole)
+                lane.take_off(wholes, time.monotonic() - began)
                 self._report_drained(report)
+                lane.delete_log()
+                return True
+            lane.set_trouble(trouble)
+            if self._make_room():
                 return True
         except JobError as error:
             trouble = trouble_of(lane.name, error)
-        lane.set_trouble(trouble)
+            lane.set_trouble(trouble)
         launch.stopping.wait(pause_s(attempt, random.random(), trouble.retry_after))  # noqa: S311 - jitter
         return False
 
-    def _write(self, whole: Whole[Marker]) -> Report:
-        """Write all partitions of a batch, and commit them where the sink stages. Raises: JobError."""
-        marker, launch = whole.content, self._launch
+    def _make_room(self) -> bool:
+        """Quarantine the oldest whole batches while the log has to overflow; tell whether there were any.
+
+        Its sink was tried before: one that is back gets what waits. Raises: JobError.
+        """
+        lane, launch, has_overflown = self._lane, self._launch, False
+        while lane.must_overflow and (whole := lane.first) is not None and not launch.stopping.is_set():
+            trouble = lane.trouble
+            report = self._write([whole], why_not=trouble.error.detail if trouble is not None else SLOW)
+            if (failed := report.troubles.get(lane.name)) is not None:
+                lane.set_trouble(failed)
+                break
+            launch.lease.confirm()
+            lane.let_overflow(whole, report.skipped.total())
+            self._report_drained(report, is_overflow=True)
+            has_overflown = True
+        return has_overflown
+
+    def _write(self, wholes: Sequence[Whole[Marker]], why_not: str = "") -> Report:
+        """Write all partitions of batches as the last of them, and commit them where the sink stages.
+
+        why_not: why the rows are quarantined in place of it. Raises: JobError.
+        """
+        marker, launch = wholes[-1].content, self._launch
         target = replace(choose_target(marker.target, self._lane.target), condition="")
-        is_gone = self._lane.target is None
         delivery = Delivery(
             (target,),
             marker.batch.generation,
@@ -97,10 +133,10 @@ class Drainer:
             frozenset(),
             checkpoint=marker.batch.checkpoint,
             may_refuse=launch.may_refuse(),
-            skipped={target.name: GONE} if is_gone else {},
+            skipped={target.name: why_not} if why_not else {},
         )
         launch.lease.confirm()
-        parts = self._write_rows(whole, delivery)
+        parts = self._write_rows(wholes, delivery)
         report = read_report(
             {"partition": number, **line} for number, part in parts.items() for line in part.finish()
         )
@@ -108,31 +144,45 @@ class Drainer:
         if staged and not report.troubles:
             launch.lease.confirm()
             sinks.commit(target, marker.batch, staged)
+        print_rows(report, {target.name: target})
         return report
 
-    def _write_rows(self, whole: Whole[Marker], delivery: Delivery) -> dict[int, PartWriting]:
-        """Write the rows of a batch as its partitions; what other attempts have appended is passed over.
+    def _write_rows(self, wholes: Sequence[Whole[Marker]], delivery: Delivery) -> dict[int, PartWriting]:
+        """Write the rows of batches as their partitions, of several batches the newest of each key.
 
         Raises: JobError.
         """
-        numbers = {part.attempt: part.number for part in whole.content.parts}
-        missing = Counter({part.attempt: part.records for part in whole.content.parts})
-        parts = {number: PartWriting(delivery, number) for number in numbers.values()}
-        for _, record in self._lane.log.read(self._lane.begin, whole.end):
+        rows = self._read_rows(wholes)
+        if len(wholes) > 1:
+            rows = select_newest(list(rows), wholes[-1].content.target.layout)
+        numbers = {part.number for whole in wholes for part in whole.content.parts}
+        parts = {number: PartWriting(delivery, number) for number in sorted(numbers)}
+        for number, batch in rows:
+            parts[number].write(batch)
+        return parts
+
+    def _read_rows(self, wholes: Sequence[Whole[Marker]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield rows with the numbers of their partitions; what other attempts have appended is passed over.
+
+        Raises: JobError.
+        """
+        appended = [part for whole in wholes for part in whole.content.parts]
+        numbers = {part.attempt: part.number for part in appended}
+        missing = Counter({part.attempt: part.records for part in appended})
+        for _, record in self._lane.log.read(self._lane.begin, wholes[-1].end):
             if (number := numbers.get(record.attempt)) is None:
                 continue
             if self._launch.stopping.is_set():
                 raise TemporaryError("STOPPING", "The driver stops.")
             missing[record.attempt] -= 1
-            for rows in from_stream(record.value):
-                parts[number].write(rows)
+            for batch in from_stream(record.value):
+                yield number, batch
         if left := +missing:
             detail = f"{left.total()} records are missing in the log of its rows: it was deleted by hand."
             raise external("SPOOL_DAMAGED", detail, retryable=True)
-        return parts
 
-    def _report_drained(self, report: Report) -> None:
-        """Report the rows that the sink has now."""
+    def _report_drained(self, report: Report, *, is_overflow: bool = False) -> None:
+        """Report the rows that the sink has now, or the quarantine."""
         name, now = self._lane.name, datetime.now(UTC)
         ages = freshness.count_acknowledged(report.ages.get(name, ()), time.time())
         step = partial(
@@ -142,5 +192,6 @@ class Drainer:
             refused=report.refused,
             time=now,
             ages=ages,
+            is_overflow=is_overflow,
         )
         self._launch.heartbeat.update(step)

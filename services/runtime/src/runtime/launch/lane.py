@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -16,6 +16,9 @@ from typing import Final
 from daggers.v1 import telemetry_pb2
 
 from chassis.logging import logger
+from runtime.errors import JobError
+from runtime.launch.delivery import PATIENCE_S
+from runtime.launch.outages import DayBudget
 from runtime.launch.report import Trouble
 from runtime.sinks import Target
 from runtime.spool.log import Log, LogAddress, Record
@@ -23,6 +26,8 @@ from runtime.spool.marker import Marker
 from runtime.spool.state import LogLimit, LogState, Whole, read_state
 
 _MINUTE_S: Final = 60.0
+MERGED_BYTES: Final = 64 * 1024**2
+"""Most bytes of batches that are written as one: their rows are in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +49,24 @@ class Lane:
         target: Target | None,
         bound: LogLimit,
         *,
+        overflows: bool = False,
         changed: Callable[[], None],
         paused: Callable[[], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """target: the sink as the launch has it; None where an edit took it away. changed: called, without
-        the lock, when what is told of it has changed. paused: tells whether somebody has paused the sink.
-        clock: seconds since 1970.
+        """target: the sink as the launch has it; None where an edit took it away. overflows: True if the
+        oldest rows are quarantined where the log is full. changed: called, without the lock, when what is
+        told of it has changed. paused: tells whether somebody has paused the sink. clock: seconds since 1970.
         """
         self.name, self.address, self.target = name, address, target
-        self._bound, self._clock = bound, clock
+        self._bound, self._clock, self._overflows = bound, clock, overflows
         self._changed, self._paused = changed, paused
         self._state: LogState[Marker] = LogState()
         self._there = threading.Condition()
         self._trouble: Trouble | None = None
         self._failure: BaseException | None = None
-        self._was_paused = False
+        self._was_paused = self._is_slow = False
+        self._budget = DayBudget()
         self._drained = 0
         self._recent: deque[tuple[float, int]] = deque()
 
@@ -77,6 +84,16 @@ class Lane:
     def is_full(self) -> bool:
         """True if the next batch has to wait."""
         return self._state.is_full(self._bound, self._clock())
+
+    @property
+    def must_overflow(self) -> bool:
+        """True if the first batch is to be quarantined: there is no room, and its sink may lose its turn."""
+        return self._overflows and self.is_full and self._budget.is_left(self._clock())
+
+    @property
+    def is_slow(self) -> bool:
+        """True if the sink takes rows, and would hold up the other sinks."""
+        return self._is_slow
 
     @property
     def trouble(self) -> Trouble | None:
@@ -105,7 +122,9 @@ class Lane:
             self.log.delete_until(end)
             begin = end
         with self._there:
-            self._state = read_state(begin, end, own)
+            # how long a dagger was stopped is no age of an outage
+            loaded = self._clock()
+            self._state = read_state(begin, end, [replace(whole, marked=loaded) for whole in own])
             self._there.notify_all()
         if own:
             rows = sum(whole.content.rows for whole in own)
@@ -121,33 +140,69 @@ class Lane:
             self._there.notify_all()
         self._changed()
 
-    def wait_for_first(self, stopping: threading.Event) -> Whole[Marker] | None:
-        """Wait for a whole batch; None once the launch stops."""
+    def wait_for_next(self, stopping: threading.Event) -> tuple[Whole[Marker], ...]:
+        """Wait for whole batches, and return those to write next, as one; none once the launch stops."""
         while not stopping.is_set():
             if (is_paused := self.is_paused) != self._was_paused:
                 self._was_paused = is_paused
                 self._changed()
             with self._there:
-                if (first := self._state.first) is not None and not is_paused:
-                    return first
+                if self._state.first is not None and not is_paused:
+                    count = self._state.take_together(MERGED_BYTES, _may_merge)
+                    return self._state.batches[:count]
                 self._there.wait(1.0)
-        return None
+        return ()
+
+    @property
+    def first(self) -> Whole[Marker] | None:
+        """The first whole batch; None where there is none: what a kill left of one is of no batch."""
+        return self._state.first
 
     @property
     def begin(self) -> int:
         """Offset from which the first whole batch is read."""
         return self._state.begin
 
-    def take_off(self, whole: Whole[Marker]) -> None:
-        """Delete the first whole batch, which the sink has. Raises: JobError: then it is written again."""
-        self.log.delete_until(whole.end)
-        now = self._clock()
+    def take_off(self, wholes: Sequence[Whole[Marker]], took_s: float) -> None:
+        """Delete the first whole batches, which the sink has since it took them, in so many seconds.
+
+        Raises: JobError: then they are still there.
+        """
+        self.log.delete_until(wholes[-1].end)
+        rows, now = sum(whole.content.rows for whole in wholes), self._clock()
         with self._there:
-            self._state = self._state.delete_first()
+            self._delete_first(len(wholes))
             self._trouble = None
-            self._drained += whole.content.rows
-            self._recent.append((now, whole.content.rows))
+            self._is_slow = self._is_slow and took_s > PATIENCE_S
+            self._drained += rows
+            self._recent.append((now, rows))
         self._changed()
+
+    def let_overflow(self, whole: Whole[Marker], size: int) -> None:
+        """Delete the first whole batch, which was quarantined with so many bytes. Raises: JobError."""
+        self.log.delete_until(whole.end)
+        with self._there:
+            self._budget = self._budget.spend(self._clock(), size)
+            self._delete_first(1)
+        self._changed()
+
+    def delete_log(self) -> None:
+        """Delete the log of a sink that an edit took away, once it is loaded and nothing stands in it."""
+        if self.target is not None or self._state.first is not None:
+            return
+        try:
+            self.log.delete()
+            self._state = LogState()
+        except JobError as error:
+            logger().warning("spool.not_deleted", sink=self.name, why=error.error.detail)
+
+    def _delete_first(self, count: int) -> None:
+        for _ in range(count):
+            self._state = self._state.delete_first()
+
+    def set_slow(self) -> None:
+        """Have the rows wait in the log until the sink is quick again."""
+        self._is_slow = True
 
     def set_trouble(self, trouble: Trouble) -> None:
         """Say why the sink takes nothing."""
@@ -176,11 +231,17 @@ class Lane:
         )
         spool.paused = is_paused
         if state.first is not None:
-            spool.since.FromMilliseconds(round(state.first.marked * 1000))
+            spool.since.FromMilliseconds(round(state.first.content.marked * 1000))
         if self._trouble is not None:
             spool.error.CopyFrom(self._trouble.error)
         ends = [whole.content.oldest for whole in state.batches if whole.content.oldest is not None]
         return LaneReport(spool, datetime.fromtimestamp(min(ends), UTC) if ends else None)
+
+
+def _may_merge(one: Marker, other: Marker) -> bool:
+    """Tell whether rows of two batches may be written as one, the newest of each key: if they are updates."""
+    same_sink, same_query = one.target == other.target, one.batch.checkpoint == other.batch.checkpoint
+    return one.target.updates and same_sink and same_query
 
 
 def _find_batches(log: Log, begin: int, end: int) -> list[Whole[Marker]]:

@@ -1,15 +1,16 @@
 """The logs of all sinks of a launch: which sinks have one, and what goes there, for who writes batches.
 
-A sink of the rule `on_outage: {wait: 15m}` gets a log when it takes no rows for a few seconds. From then on
-all its rows go there, until the sink has taken everything. Logs that an earlier launch has left are found at
-the first batch, of any sink: what stands in them goes first.
+A sink whose `on_outage` says a time gets a log when it takes no rows for a few seconds, or holds the others
+for longer. From then on all its rows go there, until the sink has taken everything. Logs that an earlier
+launch has left are found at the first batch, of any sink: what stands in them goes first. Where a log is full
+its rule says what is next: the batch waits, the oldest rows are quarantined (`drain.py`), or the driver ends.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -20,6 +21,7 @@ from daggerspec import outages
 from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError, external
 from runtime.launch import progress
+from runtime.launch.delivery import PATIENCE_S
 from runtime.launch.drain import Drainer
 from runtime.launch.lane import Lane
 from runtime.launch.launch import Launch
@@ -58,8 +60,8 @@ class Lanes:
         """Time from when on logs are looked for, of the monotonic clock."""
         self._loaded: set[str] = set()
         self._reporting = threading.Lock()
-        self._refused: set[str] = set()
-        """Sinks whose log Kafka does not make: their batches wait."""
+        self._refused: dict[str, tuple[float, Trouble]] = {}
+        """Sinks whose log Kafka does not make or write: until when, of the monotonic clock, and why."""
 
     def guard(self, name: str) -> threading.Lock:
         """Return the lock of the clients of a sink's kind in this process."""
@@ -80,6 +82,8 @@ class Lanes:
         for lane in self._lanes.values():
             lane.raise_failure()
             while lane.is_full and lane.name in self._targets:
+                if lane.trouble is not None and self._must_fail(lane):
+                    raise external("SINK_UNAVAILABLE", lane.trouble.error.detail, retryable=True)
                 self._wait(
                     lane.trouble or trouble_of(lane.name, external("SPOOL_FULL", FULL, retryable=True))
                 )
@@ -87,8 +91,16 @@ class Lanes:
         return {
             lane.name: lane.address
             for lane in self._lanes.values()
-            if lane.name in self._targets and (lane.is_paused or not lane.is_empty)
+            if lane.name in self._targets and self._goes_to_log(lane)
         }
+
+    def _goes_to_log(self, lane: Lane) -> bool:
+        if lane.is_paused or lane.first is not None:
+            return True
+        return (lane.is_slow or not lane.is_empty) and not self._is_refused(lane.name)
+
+    def _must_fail(self, lane: Lane) -> bool:
+        return not lane.is_paused and self._rule(lane.name).then == spec_pb2.OnOutage.THEN_FAIL
 
     def _create_paused(self) -> None:
         """Make the logs of the sinks that somebody has paused."""
@@ -104,18 +116,62 @@ class Lanes:
         """Return those of the sinks that take no rows whose rows go to a log from now on."""
         addresses = {}
         for name, trouble in away.items():
-            if trouble.error.reason == FLOOD or name in self._refused or not self._has_rule(name):
+            if trouble.error.reason == FLOOD or not self._has_rule(name):
                 continue
-            lane = self._lanes.get(name) or self._lane(name)
-            try:
-                lane.log.create()
-            except JobError as error:
-                self._refused.add(name)
-                logger().warning("spool.not_created", sink=name, why=error.error.detail)
-                continue
-            lane.set_trouble(trouble)
-            addresses[name] = lane.address
+            if (lane := self._create_log(name)) is not None:
+                lane.set_trouble(trouble)
+                addresses[name] = lane.address
         return addresses
+
+    def note_slow(self, report: Report, took_s: float) -> None:
+        """Have the rows of a sink go to a log that took longer for a batch than it may, and than all else.
+
+        took_s: for the whole batch. So a dagger that catches up, and computes meanwhile, writes as it is.
+        """
+        for name in self._targets if len(self._targets) > 1 else ():
+            seconds = report.longest_s(name)
+            if seconds <= max(PATIENCE_S, took_s / 2) or not self._has_rule(name):
+                continue
+            if (lane := self._create_log(name)) is not None:
+                logger().warning("spool.sink_slowed", sink=name, seconds=round(seconds, 1))
+                lane.set_slow()
+
+    def give_up(self, failed: Mapping[str, Trouble]) -> frozenset[str]:
+        """Return those of the sinks whose log takes no rows that go on without: nothing stands in their logs.
+
+        For a minute none of their rows go there, and the batch waits for the sink itself. A log that has
+        something is written to the sink first.
+        """
+        gone = set()
+        for name, trouble in failed.items():
+            lane = self._lanes[name]
+            if lane.first is None and not lane.is_paused:
+                self._refuse(name, trouble)
+                gone.add(name)
+        return frozenset(gone)
+
+    def refusals(self, names: Collection[str]) -> dict[str, Trouble]:
+        """Return why those of the sinks have no log that would have one."""
+        return {name: self._refused[name][1] for name in names if self._is_refused(name)}
+
+    def _create_log(self, name: str) -> Lane | None:
+        """Return the lane of a sink once there is a log; None where Kafka makes none."""
+        if self._is_refused(name):
+            return None
+        lane = self._lane(name)
+        try:
+            lane.log.create()
+        except JobError as error:
+            self._refuse(name, trouble_of(name, error))
+            return None
+        return lane
+
+    def _refuse(self, name: str, trouble: Trouble) -> None:
+        self._refused[name] = time.monotonic() + _LOOK_AGAIN_S, trouble
+        logger().warning("spool.refused", sink=name, why=trouble.error.detail)
+
+    def _is_refused(self, name: str) -> bool:
+        return name in self._refused and time.monotonic() < self._refused[name][0]
 
     def mark(self, batch: BatchRef, name: str, report: Report) -> None:
         """Append the marker of a sink's rows of a batch, which Spark may commit then."""
@@ -152,15 +208,19 @@ class Lanes:
         return any(map(self._has_rule, self._targets)) or bool(self._launch.paused_sinks())
 
     def _has_rule(self, name: str) -> bool:
-        return outages.spools(self._targets[name].resolved.sink.on_outage)
+        return outages.spools(self._rule(name))
+
+    def _rule(self, name: str) -> spec_pb2.OnOutage:
+        target = self._targets.get(name)
+        return target.resolved.sink.on_outage if target is not None else spec_pb2.OnOutage()
 
     def _open(self) -> None:
         """Find the logs that there are. Raises: JobError."""
         for name in sorted(self._find() - self._loaded):
-            self._lane(name).load(self._launch.spec.created)
-            self._loaded.add(
-                name
-            )  # what drains it works already: to read it again would bring back what is gone
+            lane = self._lane(name)
+            lane.load(self._launch.spec.created)
+            self._loaded.add(name)  # it is drained from now on: read again, it would have what is gone
+            lane.delete_log()
         self._is_open = True
         self._report()
 
@@ -168,14 +228,13 @@ class Lanes:
         """Make the lane of a sink, and what drains it."""
         if name in self._lanes:
             return self._lanes[name]
-        target = self._targets.get(name)
-        rule = target.resolved.sink.on_outage if target is not None else spec_pb2.OnOutage()
-        age = rule.after.ToTimedelta() if rule.HasField("after") else outages.AFTER
+        rule = self._rule(name)
         lane = Lane(
             name,
             self._address(name),
-            target,
-            LogLimit(MOST_BYTES, age),
+            self._targets.get(name),
+            LogLimit(MOST_BYTES, outages.longest_wait(rule)),
+            overflows=rule.then == spec_pb2.OnOutage.THEN_SKIP,
             changed=self._report,
             paused=lambda: name in self._launch.paused_sinks(),
         )

@@ -47,8 +47,10 @@ class Progress:
     """Warning that the source quarantined most of the last batch; empty if it did not."""
     flood_written: str = ""
     """Warning that sinks refused most of the last batch; empty if they did not."""
-    away: frozenset[str] = frozenset()
-    """Sinks in an outage whose rows were quarantined since it began."""
+    overflown: frozenset[str] = frozenset()
+    """Sinks of whose log rows were quarantined, and that have not taken all that came later."""
+    completed: Mapping[str, int] = field(default_factory=dict)
+    """Offsets up to which all is in every sink or its log, by "topic/partition"."""
     fresh: Mapping[str, SinkFreshness] = field(default_factory=dict)
     """Freshness of the rows, by sink."""
     objective: timedelta | None = None
@@ -190,6 +192,7 @@ def set_spools(progress: Progress, reports: Mapping[str, LaneReport]) -> Progres
     beat = _copy_beat(progress, "spools")
     for name, report in reports.items():
         beat.spools[name].CopyFrom(report.spool)
+    _set_completed(beat, progress.completed)
     fresh = {
         name: replace(sink, spooled_since=reports[name].oldest if name in reports else None)
         for name, sink in progress.fresh.items()
@@ -204,19 +207,30 @@ def rows_drained(
     refused: Mapping[str, int],
     time: datetime,
     ages: Mapping[int, int],
+    *,
+    is_overflow: bool = False,
 ) -> Progress:
-    """Add rows that a sink has taken from its log. refused: rows by reason; ages: rows by bucket."""
-    beat = _copy_beat(progress, "retrying", "rows_out")
+    """Add rows that a sink has taken from its log. refused: rows by reason; ages: rows by bucket.
+
+    is_overflow: they were quarantined, because the log was full.
+    """
+    beat = _copy_beat(progress, "rows_out") if is_overflow else _copy_beat(progress, "retrying", "rows_out")
     _add(beat.sink_rows, {sink: rows} if sink in progress.sinks else {})
     beat.rows_out.extend(beat.sink_rows[name] for name in progress.sinks)
     _add(beat.quarantined, refused)
     _add(beat.refused_rows, refused)
-    # it takes rows again
-    beat.retrying.extend(error for error in progress.beat.retrying if error.detail.partition(":")[0] != sink)
-    fresh = dict(progress.fresh)
+    fresh, overflown = dict(progress.fresh), progress.overflown
+    if is_overflow:
+        _add(beat.outages, dict.fromkeys({sink} - overflown, 1))
+        overflown |= {sink}
+    else:  # it takes rows again
+        beat.retrying.extend(
+            error for error in progress.beat.retrying if error.detail.partition(":")[0] != sink
+        )
+        overflown -= {sink} if sink not in beat.spools else set()
     if sink in fresh:
         fresh[sink] = fresh[sink].add(time, ages)
-    return replace(progress, beat=beat, fresh=fresh)
+    return replace(progress, beat=beat, fresh=fresh, overflown=overflown)
 
 
 def batch_written(
@@ -224,26 +238,24 @@ def batch_written(
     rows: Mapping[str, int],
     refused: Mapping[str, int],
     invalid: Mapping[str, int],
-    skipping: Mapping[str, events_pb2.DaggerError] = _NONE,
-    set_aside: frozenset[str] = frozenset(),
+    away: Mapping[str, events_pb2.DaggerError] = _NONE,
 ) -> Progress:
-    """Add a batch that is durable in all sinks or the quarantine, and not committed yet.
+    """Add a batch that is durable in all sinks, their logs or the quarantine, and not committed yet.
 
-    rows: by sink. refused: rows by reason. invalid: values by function. skipping: errors of the sinks in an
-    outage whose rows are quarantined. set_aside: those of them that there were rows for.
+    rows: by sink. refused: rows by reason. invalid: values by function. away: errors of the sinks whose rows
+    wait in a log.
     """
     beat = _copy_beat(progress, "retrying", "rows_out", "taking")
-    beat.retrying.extend(skipping.values())
-    beat.taking.extend(sink for sink in progress.sinks if sink not in skipping and sink not in beat.spools)
-    away = progress.away.intersection(skipping)
-    _add(beat.outages, dict.fromkeys(set_aside - away, 1))
+    beat.retrying.extend(away.values())
+    overflown = progress.overflown - {sink for sink, count in rows.items() if count}
+    beat.taking.extend(sink for sink in progress.sinks if sink not in {*away, *beat.spools, *overflown})
     _add(beat.sink_rows, rows)
     beat.rows_out.extend(beat.sink_rows[sink] for sink in progress.sinks)
     _add(beat.quarantined, refused)
     _add(beat.refused_rows, refused)
     _add(beat.bad_values, invalid)
     flood = _flood("rows that sinks refused", refused, max(rows.values(), default=0))
-    return replace(progress, beat=beat, flood_written=flood, away=away | set_aside)
+    return replace(progress, beat=beat, flood_written=flood, overflown=overflown)
 
 
 def batch_committed(progress: Progress, batch: CommittedBatch) -> Progress:
@@ -280,10 +292,10 @@ def batch_committed(progress: Progress, batch: CommittedBatch) -> Progress:
 
 
 def set_completed(progress: Progress, offsets: Mapping[str, int]) -> Progress:
-    """Set the offsets up to which all that was read is in every sink, by "topic/partition"."""
-    beat = _copy_beat(progress, "completed")
-    beat.completed.update(offsets)
-    return replace(progress, beat=beat)
+    """Set the offsets up to which all that was read is in every sink, or its log, by "topic/partition"."""
+    beat = _copy_beat(progress)
+    _set_completed(beat, offsets)
+    return replace(progress, beat=beat, completed=offsets)
 
 
 def idle(progress: Progress, time: datetime) -> Progress:
@@ -343,6 +355,13 @@ def _copy_beat(progress: Progress, *cleared: str) -> Heartbeat:
     for name in cleared:
         beat.ClearField(name)  # type: ignore[arg-type]  # a field by its name
     return beat
+
+
+def _set_completed(beat: Heartbeat, offsets: Mapping[str, int]) -> None:
+    """Set the offsets up to which all is in every sink; while rows wait in a log, they stay as they were."""
+    if not any(spool.rows for spool in beat.spools.values()):
+        beat.ClearField("completed")
+        beat.completed.update(offsets)
 
 
 def _flood(noun: str, counts: Mapping[str, int], row_count: int) -> str:

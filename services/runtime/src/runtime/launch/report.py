@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from runtime.errors import EXTERNAL, JobError, TemporaryError
 from runtime.launch.row_ages import PartAges
+from runtime.spool.marker import SpooledPart
 
 # schema of report rows, for Arrow and for Spark; as a text Spark would parse it for each batch
 SCHEMA = pa.schema(
@@ -28,6 +29,7 @@ SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
         ("retry_after", pa.float64()),
+        ("seconds", pa.float64()),
     ]
 )
 REPORT = from_arrow_schema(SCHEMA)
@@ -70,6 +72,12 @@ class Report:
     """Event time of the oldest row that waits, by sink that has to be tried again, or has a log."""
     spooled: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     """Partitions that stand in the log of a sink, as `SpooledPart`, by sink."""
+    spent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Seconds that each worker, by its name, has spent on writing to a sink, by sink."""
+
+    def longest_s(self, sink: str) -> float:
+        """Return the seconds for which a sink has kept the busiest of the workers from all else."""
+        return max(self.spent.get(sink, {}).values(), default=0.0)
 
     def merge(self, later: Report) -> Report:
         """Merge with a later attempt, which wrote what this one had not finished.
@@ -90,6 +98,7 @@ class Report:
                 {sink: self.waiting[sink] for sink in self.spooled if sink in self.waiting}, later.waiting
             ),
             _concat(self.spooled, later.spooled),
+            _add_seconds(self.spent, later.spent),
         )
 
     def without_staged(self, sinks: Collection[str]) -> Report:
@@ -103,6 +112,19 @@ class Report:
             ages={sink: parts for sink, parts in self.ages.items() if sink not in undone},
         )
 
+    def without_spooled(self, sinks: Collection[str]) -> Report:
+        """Return what remains when what these sinks have in their logs is of no batch: it is written anew."""
+        undone = self.spooled.keys() & set(sinks)
+        return replace(
+            self,
+            done=frozenset(
+                (number, sink)
+                for number, sink in self.done
+                if sink not in undone or number not in _numbers(self.spooled[sink])
+            ),
+            spooled={sink: parts for sink, parts in self.spooled.items() if sink not in undone},
+        )
+
 
 def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
     """Merge the workers' report rows."""
@@ -111,6 +133,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
     troubles = dict[str, Trouble]()
     ages, waiting = dict[str, list[PartAges]](), dict[str, datetime]()
     spooled = dict[str, list[bytes]]()
+    spent = defaultdict[str, dict[str, float]](dict)
     done = set()
     for line in lines:
         sink = line["sink"]
@@ -121,6 +144,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
             case "written":
                 written[sink] += line["rows"]
                 skipped[sink] += line["bytes"]
+                spent[sink][line["text"]] = spent[sink].get(line["text"], 0.0) + line["seconds"]
                 done.add((line["partition"], sink))
             case "spooled":
                 spooled.setdefault(sink, []).append(bytes(line["content"]))
@@ -149,6 +173,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
         ages=ages,
         waiting=waiting,
         spooled=spooled,
+        spent=spent,
     )
 
 
@@ -172,7 +197,8 @@ def _named_error(sink: str, reason: str, detail: str) -> events_pb2.DaggerError:
 
 def line(sink: str, kind: str, **more: Any) -> Mapping[str, Any]:
     """Build a report row without its partition."""
-    defaults = {"reason": "", "text": "", "content": b"", "rows": 0, "bytes": 0, "retry_after": None}
+    defaults: dict[str, Any] = {"reason": "", "text": "", "content": b"", "rows": 0, "bytes": 0}
+    defaults |= {"retry_after": None, "seconds": 0.0}
     return {"sink": sink, "kind": kind, **defaults, **more}
 
 
@@ -185,6 +211,21 @@ def _worse(one: Trouble | None, other: Trouble) -> Trouble:
 
 def _merge_oldest(one: Mapping[str, datetime], other: Mapping[str, datetime]) -> dict[str, datetime]:
     return {sink: min(times[sink] for times in (one, other) if sink in times) for sink in {**one, **other}}
+
+
+def _add_seconds(
+    one: Mapping[str, Mapping[str, float]], other: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    total = {sink: dict(workers) for sink, workers in one.items()}
+    for sink, workers in other.items():
+        of_sink = total.setdefault(sink, {})
+        for worker, seconds in workers.items():
+            of_sink[worker] = of_sink.get(worker, 0.0) + seconds
+    return total
+
+
+def _numbers(spooled: Sequence[bytes]) -> set[int]:
+    return {SpooledPart.decode(part).number for part in spooled}
 
 
 def _concat(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

@@ -19,13 +19,12 @@ from itertools import count
 from pyspark.sql import DataFrame
 
 from runtime import sinks
-from runtime.clients.breaker import FLOOD
-from runtime.errors import JobError, external
+from runtime.errors import JobError
 from runtime.launch import freshness, progress
 from runtime.launch.delivery import Delivery
 from runtime.launch.lanes import Lanes
 from runtime.launch.launch import Launch
-from runtime.launch.outages import Outages, left_s, pause_s
+from runtime.launch.outages import left_s, pause_s
 from runtime.launch.report import REPORT, Report, Trouble, read_report, trouble_of
 from runtime.sinks import BatchRef, Target
 from runtime.spool.log import LogAddress
@@ -53,8 +52,6 @@ class BatchWriter:
             done=frozenset(),
             store=launch.lease_in_workers,
         )
-        rules = {name: target.resolved.sink.on_outage for name, target in self._targets.items()}
-        self._outages = Outages(rules, {})
         self._attempts: dict[int, int] = {}
         self._waiting: dict[str, datetime] = {}
 
@@ -63,45 +60,45 @@ class BatchWriter:
         return self._attempts.get(batch_id, 1)
 
     def write(self, rows: DataFrame, batch: BatchRef) -> tuple[Report, Mapping[str, Trouble]]:
-        """Write until everything is durable; return the report, and the sinks that were skipped for outages.
+        """Write until everything is durable; return the report, and the sinks whose rows wait in a log.
 
         Raises: JobError.
         """
         total, paused = Report(), dict[str, Trouble]()
-        skipping = self._probe_sinks(self._outages.to_skip(time.monotonic()))
         spooled = self._lanes.begin_batch()
+        began = time.monotonic()
         for attempt in count(1):
             self._attempts[batch.batch_id] = attempt
             # Spark reports a batch while later ones run, but never this many
             self._attempts.pop(batch.batch_id - _RECENT, None)
             self._launch.lease.confirm()
             last_attempt = self._launch.stopping.is_set()
-            report = self._attempt(rows, batch, total, paused, skipping, spooled)
-            total = total.merge(report)
-            self._waiting |= report.waiting
+            total = total.merge(self._attempt(rows, batch, total, paused, spooled))
+            self._waiting |= total.waiting
             away = {**paused, **total.troubles}
-            self._observe_outages(away, skipping, report.skipped.total())
             if away:
                 over = self._lanes.take_over({name: away[name] for name in away if name not in spooled})
+                gone = self._lanes.give_up({name: away[name] for name in away if name in spooled})
             else:
-                committed, over = self._commit(batch, total.receipts, skipping)
+                committed, over = self._commit(batch, total.receipts)
                 if not over:
                     break
-            spooled |= over
-            total = total.without_staged(over)
-            away = {name: trouble for name, trouble in away.items() if name not in over}
+                gone = frozenset()
+            spooled = {name: log for name, log in {**spooled, **over}.items() if name not in gone}
+            total = total.without_staged(over).without_spooled(gone)
+            away = {name: trouble for name, trouble in away.items() if name not in {*over, *gone}}
             if not away:
                 paused = {}
                 continue
-            self._report_retrying(away, skipping)
+            self._report_retrying(away)
             if last_attempt:
                 self._leave("; ".join(trouble.error.detail for trouble in away.values()))
-            paused, more = self._wait_for_sinks(attempt, away, skipping)
-            skipping |= more
+            paused = self._wait_for_sinks(attempt, away)
         for name in spooled:
             self._lanes.mark(batch, name, total)
+        self._lanes.note_slow(total, time.monotonic() - began)
         self._report_acknowledged(total, committed)
-        return total, {**skipping, **self._lanes.troubles()}
+        return total, self._lanes.troubles()
 
     def compute_only(self, rows: DataFrame) -> None:
         """Compute a batch without writing it: Spark's state depends on it."""
@@ -113,7 +110,6 @@ class BatchWriter:
         batch: BatchRef,
         total: Report,
         paused: Mapping[str, Trouble],
-        skipping: Mapping[str, Trouble],
         spooled: Mapping[str, LogAddress],
     ) -> Report:
         """Run one Spark job for the unfinished sinks that are not paused; return its report."""
@@ -124,7 +120,6 @@ class BatchWriter:
             paused=frozenset(paused),
             checkpoint=batch.checkpoint,
             may_refuse=self._launch.may_refuse(),
-            skipped={name: trouble.error.detail for name, trouble in skipping.items()},
             spooled=spooled,
         )
         invalid = Counter(self._launch.functions.counts())
@@ -133,14 +128,8 @@ class BatchWriter:
         report = read_report(rows.mapInArrow(delivery, REPORT).collect())
         return replace(report, invalid=Counter(self._launch.functions.counts()) - invalid)
 
-    def _wait_for_sinks(
-        self, attempt: int, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble]
-    ) -> tuple[dict[str, Trouble], dict[str, Trouble]]:
-        """Wait until another attempt makes sense; return the sinks to leave out, and those to skip from now
-        on.
-
-        Raises: JobError when a sink has been away for longer than its rule allows.
-        """
+    def _wait_for_sinks(self, attempt: int, away: Mapping[str, Trouble]) -> dict[str, Trouble]:
+        """Wait until another attempt makes sense; return the sinks to leave out of it."""
         requested = {name: trouble.retry_after or 0.0 for name, trouble in away.items()}
         began = time.monotonic()
         for further in count(attempt):
@@ -150,21 +139,17 @@ class BatchWriter:
             if self._launch.stopping.is_set():
                 break
             now = time.monotonic()
-            for name in sorted(self._outages.to_fail(now)):
-                raise external("SINK_UNAVAILABLE", away[name].error.detail, retryable=True)
-            skip = {name: away[name] for name in self._outages.to_skip(now) if name in away}
             resting = {name for name, after in requested.items() if left_s(after, now - began)}
-            open_ = {name: away[name] for name in away if name not in skip}
-            unavailable = {name: open_[name] for name in open_ if name in resting}
-            unavailable |= self._probe_sinks(open_.keys() - resting)
+            unavailable = {name: away[name] for name in away if name in resting}
+            unavailable |= self._probe_sinks(away.keys() - resting)
             if len(unavailable) < len(away):
-                return unavailable, skip
+                return unavailable
             away = unavailable
-            self._report_retrying(away, skipping)
-        return {}, {}
+            self._report_retrying(away)
+        return {}
 
     def _commit(
-        self, batch: BatchRef, receipts: Mapping[str, Sequence[bytes]], skipping: Mapping[str, Trouble]
+        self, batch: BatchRef, receipts: Mapping[str, Sequence[bytes]]
     ) -> tuple[Mapping[str, float], dict[str, LogAddress]]:
         """Commit what the workers have staged, retrying each sink until it accepts, or has a log instead.
 
@@ -185,7 +170,7 @@ class BatchWriter:
                 if over := self._lanes.take_over(away):
                     spooled |= over
                     break
-                self._report_retrying(away, skipping)
+                self._report_retrying(away)
                 if last_attempt:
                     self._leave(away[name].error.detail)
                 after = away[name].retry_after
@@ -203,16 +188,10 @@ class BatchWriter:
                 unavailable[name] = trouble_of(name, error)
         return unavailable
 
-    def _observe_outages(
-        self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble], size: int
-    ) -> None:
-        now = time.monotonic()
-        silent = {name for name, trouble in away.items() if trouble.error.reason != FLOOD}
-        there = self._targets.keys() - silent - skipping.keys()
-        self._outages = self._outages.observe(now, silent, there).count_skipped(now, size)
-
-    def _report_retrying(self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble]) -> None:
-        why = [trouble.error for _, trouble in sorted({**skipping, **away}.items())]
+    def _report_retrying(self, away: Mapping[str, Trouble]) -> None:
+        elsewhere = self._lanes.troubles(), self._lanes.refusals(away)
+        troubles = (one for named in (away, *elsewhere) for _, one in sorted(named.items()))
+        why = list({one.error.detail: one.error for one in troubles}.values())
         waiting = {name: since for name, since in self._waiting.items() if name in away}
         self._launch.heartbeat.update(partial(progress.retrying, why=why, waiting=waiting))
 

@@ -12,6 +12,7 @@ originals       fetches the records from the topics that the dagger reads
 chunks          groups rows by sink and schema, the same way in every attempt; pure
 edits           replaces columns of a row by a person's values; pure
 sinkrows        writes a chunk into its sink
+sinklogs        checks that nothing waits in the log of a sink, which would come before the rows
 records         classifies records that never became rows; pure
 undecoded       tries such records in batches
 query           runs the dagger's query over them, and over closed windows; the only module with Spark

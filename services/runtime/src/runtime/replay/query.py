@@ -9,7 +9,7 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -38,6 +38,7 @@ from runtime.references.loading import References
 from runtime.replay import verdicts
 from runtime.replay.originals import Original
 from runtime.replay.records import LateRecord, PassingRecord
+from runtime.replay.sinklogs import SinkLogs
 from runtime.replay.verdicts import Resolved
 from runtime.sinks import BatchRef, Target
 from runtime.source import readers, watermark
@@ -88,6 +89,7 @@ class ReplayQuery:
         for name in sorted(function_names):
             functions.load(name).register(computed.functions)
         self._references = _start_references(computed, plan)
+        self._logs = SinkLogs(self._spec)
         self._checked = False
 
     def write_rows(self, number: int, records: Sequence[PassingRecord]) -> Mapping[str, Resolved]:
@@ -291,9 +293,10 @@ class ReplayQuery:
         total, began = Report(), time.monotonic()
         for attempt in count(1):
             self._confirm()
-            reports = rows.mapInArrow(replace(delivery, done=total.done), REPORT).collect()
-            total = total.merge(read_report(reports))
-            troubles = dict(total.troubles)
+            if not (troubles := self._find_waiting(targets)):
+                reports = rows.mapInArrow(replace(delivery, done=total.done), REPORT).collect()
+                total = total.merge(read_report(reports))
+                troubles = dict(total.troubles)
             if not troubles:
                 troubles = _commit_staged(targets, batch, total, self._confirm)
             if not troubles:
@@ -307,6 +310,16 @@ class ReplayQuery:
             )
             self._wait(pause_s(attempt, random.random(), trouble.retry_after))  # noqa: S311 - jitter
         raise AssertionError  # `count` does not end
+
+    def _find_waiting(self, names: Collection[str]) -> dict[str, Trouble]:
+        """Find the sinks that rows wait for, which come before those of a replay."""
+        troubles = {}
+        for name in names:
+            try:
+                self._logs.check_empty(name)
+            except JobError as error:
+                troubles[name] = trouble_of(name, error)
+        return troubles
 
 
 def _commit_staged(

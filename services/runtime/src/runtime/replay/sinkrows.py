@@ -26,6 +26,7 @@ from runtime.launch import planned, unwritable
 from runtime.launch.outages import pause_s
 from runtime.replay import verdicts
 from runtime.replay.chunks import Chunk, Version
+from runtime.replay.sinklogs import SinkLogs
 from runtime.replay.verdicts import Resolved
 from runtime.sinks import BatchRef, Part, Target
 
@@ -61,6 +62,7 @@ class SinkRows:
         self.sinks_by_name = planned.named_sinks(spec)
         self._checked: set[tuple[str, bytes]] = set()
         self._given_up: dict[str, JobError] = {}
+        self._logs = SinkLogs(spec)
 
     def check_sink(self, sink: str) -> Resolved | None:
         """Return why rows are not replayed into the sink: they might replace newer ones. None: they are."""
@@ -100,6 +102,7 @@ class SinkRows:
 
     def _write_once(self, target: Target, chunk: Chunk, rows: pa.RecordBatch) -> dict[str, Refusal]:
         """Try to write the rows once, and return the refused ones by their keys. Raises: JobError."""
+        self._logs.check_empty(chunk.sink)
         schema_key = chunk.sink, rows.schema.serialize().to_pybytes()
         if schema_key not in self._checked:
             sinks.check(target)

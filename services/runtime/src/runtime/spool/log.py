@@ -74,6 +74,9 @@ class Log(Protocol):
     def delete_until(self, offset: int) -> None:
         """Delete what stands before an offset."""
 
+    def delete(self) -> None:
+        """Delete the log, if there is one."""
+
 
 class LogAddress(Protocol):
     """Address of the log of a sink. Picklable: workers append to it."""
@@ -131,8 +134,11 @@ class TopicLog:
                 try:
                     self._result(creation)
                 except KafkaException as refusal:
-                    if refusal.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise
+                    error = refusal.args[0]
+                    if error.code() < 0:
+                        raise  # no broker has answered
+                    if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise _refusal_error(f"Kafka makes no topic {self._topic}", error) from None
 
     def append(self, records: Sequence[Record]) -> int:
         """Append records in order; return the offset behind the last once Kafka has acknowledged all.
@@ -158,8 +164,7 @@ class TopicLog:
         if left:
             raise _unreachable(self._topic)
         if failures:
-            why = f"Kafka does not take rows into {self._topic}: {failures[0].str()}."
-            raise external("SPOOL_REFUSED", why, retryable=True)
+            raise _refusal_error(f"Kafka takes no rows into {self._topic}", failures[0])
         return max(offsets, default=-1) + 1
 
     def _produce(self, value: bytes, header: tuple[str, str], note: Any) -> None:
@@ -197,6 +202,16 @@ class TopicLog:
             for done in self._admin.delete_records([until], request_timeout=_PATIENCE_S).values():
                 self._result(done)
 
+    def delete(self) -> None:
+        """Delete the topic, if there is one."""
+        with kafka.mapping_errors(self._platform):
+            for done in self._admin.delete_topics([self._topic], operation_timeout=_PATIENCE_S).values():
+                try:
+                    self._result(done)
+                except KafkaException as refusal:
+                    if refusal.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+
     def _result(self, answer: Future[Any]) -> None:
         """Wait for an answer of Kafka. Raises: KafkaException, JobError."""
         try:
@@ -228,6 +243,11 @@ class TopicLog:
 @cache_in_use
 def _open(platform: bytes, topic: str) -> Log:
     return TopicLog(spec_pb2.KafkaAddress.FromString(platform), topic)
+
+
+def _refusal_error(problem: str, error: KafkaError) -> JobError:
+    rights = f"A driver has to create topics of the prefix {SPOOL}, and to write, read and delete there"
+    return external("SPOOL_REFUSED", f"{problem}: {error.str()}. {rights}.", retryable=True)
 
 
 def _unreachable(topic: str) -> JobError:

@@ -5,7 +5,7 @@ The model in `tests/simulation/spool.py` runs these decisions in every order of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Generic, TypeVar
@@ -34,7 +34,7 @@ class Whole(Generic[Content]):
     size: int
     """Bytes of its rows."""
     marked: float
-    """Time at which its marker was appended, in seconds since 1970."""
+    """Time at which its marker was appended, or found by this launch, in seconds since 1970."""
     content: Content
 
 
@@ -69,6 +69,18 @@ class LogState(Generic[Content]):
         if self.first is None:
             return False
         return self.size >= bound.size or now - self.first.marked >= bound.age.total_seconds()
+
+    def take_together(self, most_bytes: int, fit: Callable[[Content, Content], bool]) -> int:
+        """Count the first batches that may be written as one: at most so many bytes, unless the first has
+        more, and each fitting the first.
+        """
+        count = size = 0
+        for batch in self.batches:
+            size += batch.size
+            if count and (size > most_bytes or not fit(self.batches[0].content, batch.content)):
+                break
+            count += 1
+        return count
 
     def append_marker(self, batch: Whole[Content]) -> LogState[Content]:
         """Add the marker of a batch, behind all of its rows."""

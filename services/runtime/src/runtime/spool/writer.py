@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 
+from runtime.encode.rows import Layout, keys
 from runtime.errors import JobError
 from runtime.sinks import Outcome
 from runtime.spool.log import RECORD_BYTES, Log, Record
@@ -71,6 +72,21 @@ def split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from split(batch.slice(half))
     elif batch.num_rows:
         yield batch
+
+
+def select_newest(
+    rows: Sequence[tuple[int, pa.RecordBatch]], layout: Layout
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield of each key the last row, in order. rows: each batch with a number of the caller's."""
+    seen, newest = set[str](), list[tuple[int, pa.RecordBatch]]()
+    for number, batch in reversed(rows):
+        last_rows = []
+        for row, key in reversed(list(enumerate(keys(layout, batch)))):
+            if key not in seen:
+                seen.add(key)
+                last_rows.append(row)
+        newest.append((number, batch.take(pa.array(last_rows[::-1], pa.int64()))))
+    yield from reversed(newest)
 
 
 def to_stream(batch: pa.RecordBatch) -> bytes:

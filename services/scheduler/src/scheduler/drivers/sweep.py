@@ -4,8 +4,9 @@ was read.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,13 +16,14 @@ from typing import Final
 from daggers.v1 import events_pb2
 
 from chassis.files import replace_text
-from chassis.logging import unit_of_work
+from chassis.logging import logger, unit_of_work
 from daggerspec.rundir import DriverIdentity
 from election import Election
-from eventlog import Draft, LogPosition
+from eventlog import Draft, LogError, LogPosition
 from eventlog.fold import LogBaseline
 from eventlog.follower import Follower
 from fleet import ApplyResult, Fleet
+from fleet.fold.phases import DELETED
 from scheduler.drivers import retention
 from scheduler.drivers.process_table import Drivers, as_handle
 from scheduler.threads import to_its_end
@@ -30,6 +32,10 @@ BASELINE: Final = "control.json"
 """File in the state directory: which log was read, and how far."""
 _LOOK: Final = timedelta(hours=1)
 """Time between two looks for leftovers though nothing has ended: some are kept for a while."""
+_LOGS_S: Final = 10.0
+"""Time that Kafka has to delete what waits for sinks: nothing else goes on meanwhile."""
+DeleteLogs = Callable[[Callable[[str], bool]], Awaitable[None]]
+"""Deletes the logs of sinks of deleted daggers: its argument tells that of a name. Raises LogError."""
 
 
 def read_baseline(state_dir: Path) -> LogBaseline:
@@ -53,8 +59,9 @@ class Sweeper:
         state_dir: Path,
         checkpoints: str,
         clock: Callable[[], datetime],
+        delete_logs: DeleteLogs,
     ) -> None:
-        self._clock = clock
+        self._clock, self._delete_logs = clock, delete_logs
         self._checkpoints = retention.directory(checkpoints)
         self._is_due = True
         self._last_look = clock()
@@ -76,7 +83,8 @@ class Sweeper:
                     self._election.ensure_leading()
                     self._drivers.kill(driver)
                     await self._follower.append(self._build_killed(driver))
-        await self._remove_leftovers()
+        if await self._remove_leftovers():
+            await self._delete_sink_logs()
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
         await to_its_end(partial(replace_text, self._baseline_file, text, durable=True))
 
@@ -84,15 +92,31 @@ class Sweeper:
         """Note that a launch has ended, which may leave something to remove."""
         self._is_due = True
 
-    async def _remove_leftovers(self) -> None:
+    async def _remove_leftovers(self) -> bool:
+        """Remove directories, if it is time for it; return whether it was."""
         fleet, now = self._fleet, self._clock()
-        if self._is_due or now - self._last_look >= _LOOK:
-            self._is_due, self._last_look = False, now
-            await to_its_end(
-                lambda: retention.remove(
-                    retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now)
-                )
-            )
+        if not self._is_due and now - self._last_look < _LOOK:
+            return False
+        self._is_due, self._last_look = False, now
+        await to_its_end(
+            lambda: retention.remove(retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now))
+        )
+        return True
+
+    async def _delete_sink_logs(self) -> None:
+        """Delete what waits for sinks of deleted daggers; the next look tries again what fails."""
+        daggers = self._fleet.daggers
+
+        def is_deleted(name: str) -> bool:
+            return name in daggers and daggers[name].phase == DELETED
+
+        if not any(map(is_deleted, daggers)):
+            return
+        try:
+            async with asyncio.timeout(_LOGS_S):
+                await self._delete_logs(is_deleted)
+        except (LogError, TimeoutError) as error:
+            logger().warning("spool.not_deleted", why=str(error))
 
     async def look(self) -> None:
         """Kill the orphans of this host and remove leftovers, as a standby: a leader on another host cannot

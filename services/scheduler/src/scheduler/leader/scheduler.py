@@ -43,7 +43,7 @@ from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
-from scheduler.drivers.sweep import Sweeper, read_baseline
+from scheduler.drivers.sweep import DeleteLogs, Sweeper, read_baseline
 from scheduler.leader.agent import Agent
 from scheduler.leader.capacity import Load
 from scheduler.leader.drains import Drains
@@ -118,6 +118,10 @@ def election_events(fleet: Fleet, room: Callable[[], Room]) -> ElectionEvents:
     )
 
 
+async def _delete_none(_: Callable[[str], bool]) -> None:
+    """Delete no log: there are none."""
+
+
 class Scheduler:
     """One scheduler: stands by, leads, stands by again.
 
@@ -128,7 +132,7 @@ class Scheduler:
     that was appended. `previews`: how many processes preview on this host. `memory_mib`: what drivers may
     need together now, in place of what the options say. `overload` says in one clause that this host has too
     much to do; `busy_cores`: how many of its processors are busy. `reaches_root`: whether a checkpoint root
-    that all hosts have answers; may block.
+    that all hosts have answers; may block. `delete_logs`: deletes what waits for sinks of deleted daggers.
     """
 
     def __init__(
@@ -152,6 +156,7 @@ class Scheduler:
         overload: Callable[[], str] = str,
         busy_cores: Callable[[], float] = float,
         reaches_root: Callable[[], bool] | None = None,
+        delete_logs: DeleteLogs = _delete_none,
     ) -> None:
         self._now = clock
         self._appended = appended
@@ -190,7 +195,14 @@ class Scheduler:
         self.checkpoints = checkpoint_root or str(state_dir / "checkpoints")
         """The root of all daggers' checkpoints."""
         self._sweeper = Sweeper(
-            self._follower, self._fleet, self._election, drivers, state_dir, self.checkpoints, clock
+            self._follower,
+            self._fleet,
+            self._election,
+            drivers,
+            state_dir,
+            self.checkpoints,
+            clock,
+            delete_logs,
         )
         self._spares = Spares(
             self._fleet,
