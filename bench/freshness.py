@@ -153,7 +153,8 @@ def _sinks(on: Stack, case: Case, rows: str) -> Iterator[list[dict[str, Any]]]:
         return
     workload.create_topic(on.kafka, rows, 1)
     with tap.tapping(on.daggers("local", "status")["influx"]["url"], on.kafka, rows) as url:
-        yield [{"influx": {"measurement": "early", "url": url}}]
+        token = {"file": str(on.state_dir / "influx.token")}
+        yield [{"influx": {"measurement": "early", "url": url, "token": token}}]
 
 
 def _measure_rows(

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import psutil
 from confluent_kafka import KafkaException
 from tests.chaos.feeder import AHEAD_S, ASKED_PARTITIONS, Target
-from tests.chaos.hosts import Host
+from tests.chaos.hosts import ChaosHost
 from tests.chaos.schedule import Fault
 from tests.chaos.world import World
 from tests.integration.cli import DAGGERS
@@ -241,7 +241,7 @@ def _newest_topic(world: World, fault: Fault) -> Target:
     return next(target for target in reversed(world.feeder.targets) if target[1] == partition)
 
 
-def _host(world: World, fault: Fault) -> Host:
+def _host(world: World, fault: Fault) -> ChaosHost:
     """Find the host that a fault hits. Raises: MissedError where it is away."""
     assert world.hosts is not None, "the schedule has hosts, and the world has none"
     host = world.hosts[fault.target]

@@ -53,7 +53,7 @@ def explain_missing() -> str:
 
 
 @dataclass(eq=False)
-class Host:
+class ChaosHost:
     """One machine that is simulated by namespaces.
 
     number: from 1; of its address. folder: its own disk. env: what its scheduler is started with. ports: of
@@ -207,13 +207,13 @@ class Host:
 class Hosts:
     """The hosts of a run."""
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
+    def __init__(self, hosts: Sequence[ChaosHost]) -> None:
         self._hosts = {host.name: host for host in hosts}
 
-    def __iter__(self) -> Iterator[Host]:
+    def __iter__(self) -> Iterator[ChaosHost]:
         return iter(self._hosts.values())
 
-    def __getitem__(self, name: str) -> Host:
+    def __getitem__(self, name: str) -> ChaosHost:
         return self._hosts[name]
 
     def bring_back(self, *, at_once: bool = False) -> list[str]:
@@ -233,7 +233,9 @@ class Hosts:
 @contextmanager
 def hosts(count: int, folder: Path, env: Mapping[str, str], ports: Sequence[int]) -> Iterator[Hosts]:
     """Run so many hosts, with their disks in `folder`; nothing of them is left when the context ends."""
-    machines = [Host(name, number, folder / name, {}, ports) for number, name in enumerate(HOSTS[:count], 1)]
+    machines = [
+        ChaosHost(name, number, folder / name, {}, ports) for number, name in enumerate(HOSTS[:count], 1)
+    ]
     for host in machines:
         host.env = {
             **env,

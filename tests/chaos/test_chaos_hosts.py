@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.chaos.hosts import Host, explain_missing, hosts
+from tests.chaos.hosts import ChaosHost, explain_missing, hosts
 from tests.integration.faults import until
 
 from chassis import drivers
@@ -51,7 +51,7 @@ def greeting() -> Iterator[int]:
         thread.join()
 
 
-def within(host: Host, *words: str) -> list[str]:
+def within(host: ChaosHost, *words: str) -> list[str]:
     """Make the command that runs words in the namespaces of a host."""
     (init,) = host._init()
     return ["nsenter", "--target", str(init.pid), "--all", *words]

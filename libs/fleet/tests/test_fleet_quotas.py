@@ -157,7 +157,7 @@ def test_a_launch_beyond_its_teams_cores_of_executors_waits_where_there_are_exec
         each.spec.cluster = "prod"
     fleet, _ = folded(CLAIM, cluster, team(executor_cores={"hard": 5}), one, two, *running("one"))
     found = full(fleet, "two")
-    used = quotas.uses(fleet.catalogue, fleet.daggers, "pricing", lambda _: (0, 0))
+    used = quotas.uses(fleet.catalogue, fleet.list_of_team("pricing"), lambda _: (0, 0))
 
     assert (found is not None) == waits
     assert (

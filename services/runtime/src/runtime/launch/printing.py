@@ -1,4 +1,4 @@
-"""Print the rows of log sinks to the driver's stdout."""
+"""Print the rows of log sinks to the log of the member that wrote them."""
 
 from __future__ import annotations
 
