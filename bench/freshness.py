@@ -68,7 +68,7 @@ class Case:
     bar: float
     ages: Ages
     updated: bool = False
-    """Whether its rows are updated, which a topic does not take."""
+    """True where its rows are updated, which a topic does not take."""
 
 
 def closed_ages(kafka: str, _: str, topic: str, since: float) -> Iterator[float]:

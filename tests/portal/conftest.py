@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _pictured(request: pytest.FixtureRequest) -> None:
+def _take_pictures(request: pytest.FixtureRequest) -> None:
     """Picture what this test judges, where pictures are asked for."""
     PICTURES.folder = request.config.getoption("pictures", None)
     PICTURES.test = request.node.name

@@ -4,6 +4,9 @@ import {
   type DaggerSpec,
   DaggerSpecSchema,
   type KafkaSink,
+  KafkaSinkSchema,
+  type LateRows,
+  LateRowsSchema,
   type Sink,
   SinkSchema,
   type Stream,
@@ -113,11 +116,12 @@ export function withSink(spec: DaggerSpec, at: number, sink: Sink | null): Dagge
   const sinks = [...spec.sinks];
   const [before] = sinks.splice(at, 1, ...(sink ? [sink] : []));
   if (!before || !takesLate(spec, before)) return { ...spec, sinks };
-  return create(DaggerSpecSchema, { ...spec, sinks, late: sink?.name ? { keep: sink.name } : undefined });
+  return { ...spec, sinks, late: keptBy(sink?.name ?? "") };
 }
 
 /** Whether a sink takes late records, and no rows. */
-export const takesLate = (spec: DaggerSpec, sink: Sink): boolean => !!sink.name && spec.late?.keep === sink.name;
+export const takesLate = (spec: DaggerSpec, sink: Sink): boolean =>
+  !!sink.name && spec.late?.keep === sink.name;
 
 /** With a Kafka sink at a place that takes late records and no rows, or rows again. */
 export function withLate(spec: DaggerSpec, at: number, isLate: boolean): DaggerSpec {
@@ -125,9 +129,13 @@ export function withLate(spec: DaggerSpec, at: number, isLate: boolean): DaggerS
   const { topic, cluster } = sink.kind.value as KafkaSink;
   const sinks = [...spec.sinks];
   const name = sink.name || "late";
-  sinks[at] = create(SinkSchema, { ...sink, name, kind: { case: "kafka", value: { topic, cluster } } });
-  return create(DaggerSpecSchema, { ...spec, sinks, late: isLate ? { keep: name } : undefined });
+  const value = create(KafkaSinkSchema, { topic, cluster });
+  sinks[at] = { ...sink, name, kind: { case: "kafka", value } };
+  return { ...spec, sinks, late: keptBy(isLate ? name : "") };
 }
+
+/** The rule by which a sink takes late records; none without a name. */
+const keptBy = (keep: string): LateRows | undefined => (keep ? create(LateRowsSchema, { keep }) : undefined);
 
 export const sinkText = (sink: Sink): string => toJsonString(SinkSchema, sink, { prettySpaces: 2 });
 /** The sink that a text says. Throws when it says none: the message says why. */
