@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC
 from typing import Any
 
+import psycopg
 from daggers.v1 import spec_pb2
 from services.runtime.tests.launches import Dagger
 from services.runtime.tests.sink_contract import query, records
@@ -56,3 +58,12 @@ def in_kafka(kafka: str, topic: str) -> list[tuple[tuple[str, str], int]]:
 def written(rows: int) -> Any:
     """Whether a heartbeat says that every sink has this many rows."""
     return lambda beat: beat.rows_out and all(count >= rows for count in beat.rows_out)
+
+
+def in_postgres(database: str) -> Counts:
+    """The same from the rows of a table."""
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT window_timestamp, tag_city_id, num_of_bookings FROM counts")
+        return Counter(
+            {(f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", str(city)): n for time, city, n in rows}
+        )

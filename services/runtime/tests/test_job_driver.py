@@ -7,12 +7,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import psutil
-import psycopg
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -21,6 +19,7 @@ from services.runtime.tests.job_driver import (
     bookings,
     in_influx,
     in_kafka,
+    in_postgres,
     influx_sink,
     kafka_sink,
     log_sink,
@@ -79,15 +78,6 @@ def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
         True,
         False,
     )
-
-
-def in_postgres(database: str) -> Counts:
-    """The same from the rows of a table."""
-    with psycopg.connect(database) as connection:
-        rows = connection.execute("SELECT window_timestamp, tag_city_id, num_of_bookings FROM counts")
-        return Counter(
-            {(f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", str(city)): n for time, city, n in rows}
-        )
 
 
 def in_messages(kafka: str, topic: str) -> Counts:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.job_driver import bookings, kafka_sink
+from services.runtime.tests.job_driver import bookings, in_postgres, kafka_sink
 from services.runtime.tests.launches import Dagger
 from services.runtime.tests.sink_cases import postgres as table
 from services.runtime.tests.sink_contract import fresh_topic, records
-from services.runtime.tests.test_job_driver import in_postgres
 from tests.integration.bookings import booking, message_class, recount, spread, window_end
 from tests.proxy import Proxy, port_of
 

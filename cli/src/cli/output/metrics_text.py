@@ -76,7 +76,7 @@ def _row(metric: _Metric, values: Sequence[MinuteNumber]) -> Sequence[str]:
 def _peaks(values: Sequence[MinuteNumber]) -> list[MinuteNumber]:
     """Return at most WIDTH numbers, each the largest of its neighbours: no peak is lost."""
     width = -(-len(values) // WIDTH)
-    parts = (values[at : at + width] for at in range(0, len(values), width))
+    parts = (values[start : start + width] for start in range(0, len(values), width))
     return [max((value for value in part if value is not None), default=None) for part in parts]
 
 

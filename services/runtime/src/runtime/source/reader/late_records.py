@@ -109,7 +109,7 @@ class LateRecords:
         if not waiting:
             return
         places = [(some, index, partition) for _, some, partition in waiting for index in range(len(some))]
-        batch = pa.Table.from_batches([each for each, _, _ in waiting]).combine_chunks().to_batches()[0]
+        batch = pa.Table.from_batches([batch for batch, _, _ in waiting]).combine_chunks().to_batches()[0]
         for refusal in _write(self.target, batch).refused:
             records, index, partition = places[refusal.row]
             detail = f"It was late, and {self.target.name} refuses it: {refusal.detail}"
@@ -146,7 +146,7 @@ def _batch(
         f"{KEY}1": pa.repeat(pa.scalar(partition.number, pa.int32()), len(records)),
         f"{KEY}2": pa.array(records.offsets),
     }
-    return pa.RecordBatch.from_arrays([columns[each.name] for each in _SCHEMA], schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays([columns[column.name] for column in _SCHEMA], schema=_SCHEMA)
 
 
 def _write(target: Target, batch: pa.RecordBatch) -> Outcome:
