@@ -108,5 +108,4 @@ def write_query(page: Page, text: str) -> None:
     page.keyboard.press("Control+a")
     page.keyboard.press("Delete")
     page.keyboard.insert_text(text)
-    page.get_by_text("Checking …").wait_for()
     page.get_by_text("Checking …").wait_for(state="detached")

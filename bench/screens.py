@@ -49,7 +49,7 @@ COLUMN, _WRONG = "order_number", ".cm-lintRange-error"
 WARM_UP = 3
 FILES: Final = {"Document", "Script", "Stylesheet", "Image", "Font"}
 PAGES: Final = (
-    ("/", "list of 1,000 daggers", f"text={DAGGERS} in all teams >> nth=0", 1.0, 120),
+    ("/", "list of 1,000 daggers", f"text={DAGGERS:,} in all teams >> nth=0", 1.0, 120),
     ("/daggers/load_0007", "first screen of a dagger", "main canvas >> nth=0", 1.5, 190),
     (STUDIO, "studio", ".cm-content", 1.5, 260),
 )
@@ -271,7 +271,7 @@ def _time_findings(page: Page, runs: int) -> list[float]:
 def _time_searches(page: Page, runs: int) -> list[float]:
     """Return the ms from a key of the search to the list that it finds, of each key of a name."""
     page.goto(url_of(page, "/"))
-    page.get_by_text(f"{DAGGERS} in all teams").wait_for()
+    page.get_by_text(f"{DAGGERS:,} in all teams").wait_for()
     search = page.get_by_role("searchbox", name="Search")
     search.click()
     took = []

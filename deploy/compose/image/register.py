@@ -22,6 +22,8 @@ CLUSTER = spec_pb2.Cluster(
     name="compose",
     kafka={"bootstrap_servers": "kafka:9095"},
     spark_master="spark://spark-master:7077",
+    # One executor of a GiB for each dagger: the worker's memory is reckoned for that.
+    executors={"count": 1, "cores": int(os.environ.get("DAGGERS_CORES", "2"))},  # noqa: TID251 - as below
     influx={
         "url": "http://influxdb:8086",
         "org": "daggers",

@@ -138,7 +138,7 @@ def _late(vitals: vitals_pb2.Vitals, kept_by: str) -> str:
     where = f"; kept by {kept_by}" if kept_by else ""
     rows, recent = vitals.late_rows, vitals.recent_late_rows
     if not vitals.HasField("late_windows"):
-        return f"{rows:,} rows" + (f", {recent:,} {_RECENTLY}" if recent else "")
+        return f"{rows:,} rows" + (f", {recent:,} {_RECENTLY}" if recent else "") + where
     lately = f"; {recent:,} from {vitals.recent_late_windows:,} {_RECENTLY}" if recent else ""
     return f"{rows:,} rows, missing from {vitals.late_windows:,} windows in all{lately}{where}"
 

@@ -11,7 +11,6 @@ export interface Hindrance {
 const WAITING: Record<string, string> = {
   drivers: "drivers at once",
   memory_mib: "MiB of memory",
-  executor_cores: "cores of executors",
 };
 /** The memory of a launch that says nothing of it is unknown here: only what is used up is told. */
 const spent = (use: QuotaUse | undefined): use is QuotaUse =>

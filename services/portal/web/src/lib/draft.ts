@@ -13,6 +13,7 @@ import {
   StreamInputSchema,
   type StreamInput,
 } from "../gen/daggers/v1/spec_pb.ts";
+import { publishes, takesLate } from "./publishes.ts";
 
 /** What somebody writes and has not asked for yet. */
 export interface Draft {
@@ -119,19 +120,22 @@ export function withSink(spec: DaggerSpec, at: number, sink: Sink | null): Dagge
   return { ...spec, sinks, late: keptBy(sink?.name ?? "") };
 }
 
-/** Whether a sink takes late records, and no rows. */
-export const takesLate = (spec: DaggerSpec, sink: Sink): boolean =>
-  !!sink.name && spec.late?.keep === sink.name;
-
 /** With a Kafka sink at a place that takes late records and no rows, or rows again. */
 export function withLate(spec: DaggerSpec, at: number, isLate: boolean): DaggerSpec {
   const sink = spec.sinks[at]!;
   const { topic, cluster } = sink.kind.value as KafkaSink;
   const sinks = [...spec.sinks];
-  const name = sink.name || "late";
+  const name = sink.name || freeName(spec.sinks, "late");
   const value = create(KafkaSinkSchema, { topic, cluster });
   sinks[at] = { ...sink, name, kind: { case: "kafka", value } };
   return { ...spec, sinks, late: keptBy(isLate ? name : "") };
+}
+
+/** A name that no sink has yet. */
+function freeName(sinks: Sink[], first: string): string {
+  let name = first;
+  for (let number = 2; sinks.some((sink) => sink.name === name); number++) name = `${first}_${number}`;
+  return name;
 }
 
 /** The rule by which a sink takes late records; none without a name. */
@@ -190,7 +194,7 @@ export function forwarding(spec: DaggerSpec, on: boolean): DaggerSpec {
 
 /** With a topic of its own, in JSON, where it writes to none yet. */
 export function published(spec: DaggerSpec, name: string): DaggerSpec {
-  if (spec.sinks.some((each) => each.kind.case === "kafka")) return spec;
+  if (publishes(spec)) return spec;
   const sink = fromJsonString(SinkSchema, JSON.stringify({ kafka: { topic: name, format: "FORMAT_JSON" } }));
   return { ...spec, sinks: [...spec.sinks, sink] };
 }

@@ -12,6 +12,7 @@ import {
 import { SinkSchema, StreamSchema } from "../gen/daggers/v1/spec_pb.ts";
 import { options, values } from "./completion.ts";
 import * as drafts from "./draft.ts";
+import { publishes, takesLate } from "./publishes.ts";
 import { change, diagnostics, grave, meant, mending, needed, sentence, summary } from "./judged.ts";
 import { counts, doing, empty, remarks } from "./preview.ts";
 
@@ -106,14 +107,17 @@ describe("a draft", () => {
 });
 
 describe("a sink of late records", () => {
-  const { begun, sinkOf, sinkRead, sinkText, takesLate, withLate, withSink } = drafts;
+  const { begun, sinkOf, sinkRead, sinkText, withLate, withSink } = drafts;
   const rows = sinkRead('{"kafka": {"topic": "x", "format": "FORMAT_JSON"}}');
   const kept = withLate({ ...begun("t", "c"), sinks: [sinkOf("influx"), rows] }, 1, true);
 
   it("is named by the rule, and has no format of rows", () => {
     expect(kept.late?.keep).toBe("late");
     expect(kept.sinks.map((sink) => takesLate(kept, sink))).toEqual([false, true]);
+    expect([publishes(kept), publishes(withLate(kept, 1, false))]).toEqual([false, true]);
     expect(sinkText(kept.sinks[1]!)).not.toContain("format");
+    const both = withLate({ ...kept, sinks: [...kept.sinks, rows] }, 2, true);
+    expect(both.sinks.map((sink) => sink.name)).toEqual(["", "late", "late_2"]);
   });
 
   it("takes the rule along: renamed, removed, and as a sink of rows again", () => {
