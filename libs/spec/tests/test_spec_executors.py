@@ -108,14 +108,16 @@ def test_defaults_of_a_cluster_are_within_its_own_bounds(
 
 
 @pytest.mark.parametrize(
-    ("where", "url"),
+    ("where", "urls"),
     [
-        (cluster(), "http://spark:8080"),
-        (cluster(spark_web_url="http://pages:1/"), "http://pages:1"),
-        (cluster("spark://a:7077,b:7077"), "http://a:8080"),
-        (cluster("local[2]"), ""),
-        (cluster("yarn"), ""),
+        (cluster(), ("http://spark:8080",)),
+        (cluster(spark_web_url="http://pages:1/"), ("http://pages:1",)),
+        (cluster("spark://a:7077,b:7077"), ("http://a:8080", "http://b:8080")),
+        (cluster("local[2]"), ()),
+        (cluster("yarn"), ()),
     ],
 )
-def test_a_standalone_master_has_its_pages_on_its_host(where: spec_pb2.Cluster, url: str) -> None:
-    assert executors.web_url(where) == url
+def test_each_standalone_master_has_its_pages_on_its_host(
+    where: spec_pb2.Cluster, urls: tuple[str, ...]
+) -> None:
+    assert executors.web_urls(where) == urls

@@ -69,6 +69,7 @@ def page(free: int, *applications: tuple[str, str, int], workers: int = 2) -> Ma
     living = [{"state": "ALIVE", "cores": 2, "coresfree": each} for each in frees]
     return master_page.parse(
         {
+            "status": "ALIVE",
             "workers": [{"state": "DEAD", "cores": 8, "coresfree": 8}, *living],
             "activeapps": [{"id": id_, "name": name, "cores": cores} for id_, name, cores in applications],
         }
@@ -112,8 +113,24 @@ def test_a_master_without_workers_and_one_without_memory_are_told_apart() -> Non
     )
 
 
-def test_a_driver_whose_executors_come_up_waits_for_nothing() -> None:
-    assert set(waiting([page(0, (*OWN[:2], 2))] * 30)) == {""}
+def test_a_driver_whose_executors_do_not_come_up_ends_after_a_minute_though_it_has_cores() -> None:
+    assert waiting([page(0, (*OWN[:2], 2))] * 30) == [*[""] * 12, "ended"]
+
+
+def test_one_page_that_is_not_read_ends_no_driver_that_waits_in_the_queue() -> None:
+    texts = waiting([*[page(0, *OTHERS, OWN)] * 20, None, *[page(0, *OTHERS, OWN)] * 5])
+
+    assert [bool(text) for text in texts[2:]] == [
+        *[True] * 20,
+        False,
+        *[True] * 5,
+    ]
+    assert "ended" not in texts
+
+
+def test_the_page_of_a_master_that_stands_by_says_nothing() -> None:
+    with pytest.raises(ValueError, match="STANDBY"):
+        master_page.parse({"status": "STANDBY", "workers": [], "activeapps": []})
 
 
 def test_a_driver_that_its_master_does_not_know_ends_within_half_a_minute() -> None:

@@ -47,13 +47,14 @@ def has_executors(cluster: spec_pb2.Cluster) -> bool:
     return master is not None and not master.is_local
 
 
-def web_url(cluster: spec_pb2.Cluster) -> str:
-    """Return the URL of the pages of a cluster's standalone master; empty for another kind of master."""
+def web_urls(cluster: spec_pb2.Cluster) -> tuple[str, ...]:
+    """Return the URLs of the pages of a cluster's standalone masters; none for another kind of master."""
     master = parse(cluster.spark_master)
     if master is None or master.manager is not Manager.STANDALONE:
-        return ""
-    host = master.servers[0].rpartition(":")[0]
-    return cluster.spark_web_url.rstrip("/") or f"http://{host}:{WEB_PORT}"
+        return ()
+    if cluster.spark_web_url:
+        return (cluster.spark_web_url.rstrip("/"),)
+    return tuple(f"http://{server.rpartition(':')[0]}:{WEB_PORT}" for server in master.servers)
 
 
 def resolve(own: spec_pb2.Executors, default: spec_pb2.Executors) -> ExecutorShare:

@@ -113,9 +113,9 @@ class Dagger:
     replay: Replay | None = None
     """Its newest replay of what it has set aside; None before the first."""
     refusals_until: datetime | None = None
+    """Until when its sinks may refuse as many rows as they like; None where nobody has ever said so."""
     paused_sinks: tuple[str, ...] = ()
     """Names of sinks whose rows wait in their logs until somebody resumes them."""
-    """Until when its sinks may refuse as many rows as they like; None where nobody has ever said so."""
     shadow: Shadow | None = None
     """A launch of the newest version beside its driver; None when there is none."""
     shadowed: int = 0

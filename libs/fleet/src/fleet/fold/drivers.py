@@ -44,8 +44,10 @@ class Usage:
             self.heap_mib += drivers * heap_mib
         else:
             self.unsized += drivers
-        share = dagger.spec.executors.SerializeToString(deterministic=True)
-        self.shares[dagger.spec.cluster, share] += drivers
+        share = dagger.spec.cluster, dagger.spec.executors.SerializeToString(deterministic=True)
+        self.shares[share] += drivers
+        if not self.shares[share]:
+            del self.shares[share]
 
     def without(self, dagger: Dagger) -> Usage:
         """Return the usage without the drivers of one of its daggers."""

@@ -195,15 +195,20 @@ def full(catalogue: Catalogue, own: Usage, here: Usage, dagger: Dagger, room: Ro
     if (why := host_full(here, need, room, lower="lower its driver_memory, ")) is not None:
         return why
     team = dagger.spec.team
-    cores = _executor_cores(catalogue, dagger.spec.cluster, dagger.spec.executors)
-    counts = (
-        ("drivers", own.drivers, 1),
-        ("memory_mib", own.memory_mib(room.driver_memory_mib), need),
-        ("executor_cores", count_executor_cores(catalogue, own), cores),
-    )
-    for name, has, more in counts:
+    counts: dict[str, Callable[[], tuple[int, int]]] = {
+        "drivers": lambda: (own.drivers, 1),
+        "memory_mib": lambda: (own.memory_mib(room.driver_memory_mib), need),
+        "executor_cores": lambda: (
+            count_executor_cores(catalogue, own),
+            _executor_cores(catalogue, dagger.spec.cluster, dagger.spec.executors),
+        ),
+    }
+    for name, count in counts.items():
         quota = of(catalogue, team, name)
-        if more and quota.HasField("hard") and has + more > quota.hard:
+        if not quota.HasField("hard"):  # as most teams; a count takes longer than all else of a placement
+            continue
+        has, more = count()
+        if more and has + more > quota.hard:
             text = (
                 f"team {team} has {has:,} {WORDS[name]}, this would be {more:,} more, and its quota is"
                 f" {quota.hard:,}: stop another of its daggers, or ask {administrators(catalogue)} for more"

@@ -24,7 +24,7 @@ from chassis import processes
 from chassis.files import replace_text
 from chassis.logging import logger
 from daggerspec import rundir, state
-from daggerspec.executors import web_url
+from daggerspec.executors import web_urls
 from runtime.errors import internal, user
 from runtime.launch import backlog, job, keeping, planned, progress
 from runtime.launch.batch import Batches
@@ -170,10 +170,10 @@ class Driver:
         self._watch(query, batches, check)
         batches.save_last_event_times()
 
-    def _master_pages(self) -> str:
-        """Return the URL of the pages of its standalone master; empty where it has none."""
+    def _master_pages(self) -> tuple[str, ...]:
+        """Return the URLs of the pages of its standalone masters; none where it has none."""
         own = (cluster for cluster in self._spec.clusters if cluster.name == self._spec.spec.cluster)
-        return next(map(web_url, own), "")
+        return next(map(web_urls, own), ())
 
     def _prepare(self, assembled: job.Job, references: References) -> None:
         """Run the pre-write checks that a shadow skipped. Raises: JobError."""

@@ -7,7 +7,7 @@ others. A driver that its master knows waits, too, and says for what: it has its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,26 +80,35 @@ class Executors:
         self._without = 0 if self._count() else self._without + 1
         self.waiting = ""
         if self._without < _LOOKS_WAITING:
+            self._unknown = 0
             return
-        if (state := self._look()) is not None and self._share.application:
-            self._wait(state)
+        if self._waits_in_queue():
+            self._without = _LOOKS_WAITING  # a minute counts from where nobody knows that it waits
             return
-        self._unknown = 0
         if self._without < _LOOKS or (self._without < _LOOKS_OVERLOADED and self._overload()):
             return
         raise self._error(
             "has given this driver no executor for a minute or longer: it does not answer, has too little"
-            " free, or has forgotten the driver when it was started anew."
+            " free, or has forgotten the driver when it was started anew; or its executors do not come up."
         )
 
-    def _wait(self, state: MasterState) -> None:
-        """Wait in the master's queue, and say for what. Raises: JobError where it is in no queue."""
+    def _waits_in_queue(self) -> bool:
+        """Tell whether the master has this driver in its queue, and say for what it waits.
+
+        Not where it has cores already, whose executors have to come up. Raises: JobError where the master
+        does not know the driver.
+        """
+        state = self._look() if self._share.application else None
+        if state is None:
+            return False
         own = state.application(self._share.application)
         self._unknown = 0 if own is not None else self._unknown + 1
         if self._unknown >= _LOOKS_FORGOTTEN:
             raise self._error("does not know this driver: it was started anew without what it knew.")
-        if own is not None and not own.cores:
-            self.waiting = describe_wait(self._master, self._share, state)
+        if own is None or own.cores:
+            return False
+        self.waiting = describe_wait(self._master, self._share, state)
+        return True
 
     def _error(self, text: str) -> JobError:
         return external(exits.NO_EXECUTORS, f"Spark master {self._master} {text}", retryable=True)
@@ -134,8 +143,8 @@ def _dagger(application: str) -> str:
     return name if platform == "daggers" and generation.isdigit() else application
 
 
-def of(session: SparkSession, web_url: str, clock: Callable[[], float]) -> Executors:
-    """Build the check of an application; `web_url`: of the pages of its master.
+def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float]) -> Executors:
+    """Build the check of an application; `web_urls`: of the pages of its masters, one of which leads.
 
     Only without dynamic allocation on a standalone cluster does it count executors: anywhere else an
     application may be without any, or cannot.
@@ -159,5 +168,5 @@ def of(session: SparkSession, web_url: str, clock: Callable[[], float]) -> Execu
         lambda: int(spark.getExecutorMemoryStatus().size()) - 1,
         clock,
         share=share,
-        look=lambda: master_page.read(web_url) if web_url else None,
+        look=lambda: next(filter(None, map(master_page.read, web_urls)), None),
     )

@@ -43,7 +43,9 @@ class MasterState:
 
 
 def read(url: str) -> MasterState | None:
-    """Read the state from the pages at a URL, within seconds; None where they do not answer it."""
+    """Read the state from the pages at a URL, within seconds; None where they do not answer it, or their
+    master stands by.
+    """
     opener = build_opener(
         ProxyHandler({})
     )  # as the driver's own connection to its master, which no proxy sees
@@ -55,7 +57,11 @@ def read(url: str) -> MasterState | None:
 
 
 def parse(document: Mapping[str, Any]) -> MasterState:
-    """Parse the document of a master's page. Raises: KeyError, TypeError, ValueError."""
+    """Parse the document of a master's page. Raises: KeyError, TypeError, ValueError; where it stands by, and
+    knows no application.
+    """
+    if document["status"] != "ALIVE":
+        raise ValueError(f"the master is {document['status']}")
     living = [worker for worker in document["workers"] if worker["state"] == "ALIVE"]
     return MasterState(
         workers=len(living),
