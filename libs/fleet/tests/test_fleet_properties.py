@@ -182,7 +182,12 @@ def test_the_index_of_drivers_is_that_of_all_daggers_however_they_came_to_be(ste
         team: {dagger.name for dagger in living if dagger.spec.team == team}
         for team in {dagger.spec.team for dagger in living}
     }
-    assert set(fleet.replaying) == {name for name, dagger in fleet.daggers.items() if dagger.replay}
+    assert set(fleet.living_names()) == {dagger.name for dagger in living}
+    assert set(fleet.replaying) == {
+        name
+        for name, dagger in fleet.daggers.items()
+        if dagger.replay is not None and dagger.replay.finished is None
+    }
     for team in {dagger.spec.team for dagger in fleet.daggers.values()}:
         own = [dagger for dagger in occupied if dagger.spec.team == team]
         assert fleet.drivers.of_team(team) == Usage.of(own)

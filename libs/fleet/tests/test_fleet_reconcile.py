@@ -293,8 +293,8 @@ def test_attempts_are_counted_and_end() -> None:
     assert (failed.error.detail, failed.error.retryable) == ("given up after 10 relaunches: it broke", False)
 
 
-@pytest.mark.parametrize("reason", ["CHECKPOINT_ROOT_MISSING", "NO_EXECUTORS"])
-def test_a_checkpoint_root_and_a_cluster_are_waited_for_however_long(reason: str) -> None:
+@pytest.mark.parametrize("reason", ["CHECKPOINT_ROOT_MISSING", "NO_EXECUTORS", "HOST_LACKS"])
+def test_a_checkpoint_root_a_cluster_and_what_a_host_has_not_are_waited_for_however_long(reason: str) -> None:
     away = events_pb2.DaggerError(reason=reason, detail="it is away", retryable=True)
     last = events_pb2.RelaunchScheduled(meta=FACT, attempt=10, not_before=at(1))
     again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)

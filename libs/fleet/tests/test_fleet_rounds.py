@@ -73,3 +73,27 @@ def test_a_dagger_that_is_gone_from_the_scope_is_in_no_later_round() -> None:
     names.pop("d00001")
 
     assert rounds.take(START + TICK) == {"d00000"}
+
+
+def test_what_goes_on_by_itself_is_looked_at_at_each_tick_and_what_was_ended_at_the_next() -> None:
+    names = dict.fromkeys(f"d{number:05}" for number in range(3 * PART))
+    *_, ended, hasty = names
+    rounds = Rounds(TICK)
+    rounds.begin(lambda: names, lambda: [hasty])
+    rounds.take(START)
+    rounds.note_again(ended)
+    between = rounds.take(START + TICK / 2)
+    first, second = (set(rounds.take(START + number * TICK)) for number in (1, 2))
+
+    assert between == set()
+    assert {ended, hasty} <= first
+    assert {ended, hasty} & second == {hasty}
+
+
+def test_of_many_that_go_on_by_themselves_a_tick_looks_at_a_part() -> None:
+    names = dict.fromkeys(f"d{number:05}" for number in range(4 * PART))
+    rounds = Rounds(TICK)
+    rounds.begin(lambda: names, lambda: reversed(names))
+    rounds.take(START)
+
+    assert len(rounds.take(START + TICK)) == 2 * PART

@@ -97,6 +97,17 @@ def test_who_has_waited_for_long_goes_before_who_came_later_but_critical_ones() 
     assert [one.name for one in queue] == ["critical", "old", "retried"]
 
 
+def test_who_was_stopped_in_its_turn_is_first_of_its_class_once_its_driver_has_ended() -> None:
+    now = START + 2 * PATIENCE
+    old = dagger("old")
+    ended = dagger("z", phase=STOPPING, phase_time=now)
+    ends = ended.but(name="a", generation=1, driver=events_pb2.DriverHandle(host="h"))
+    critical = [one.but(name=f"critical-{one.name}", spec=CRITICAL) for one in (old, ended)]
+    queue = sorted((ends, old, ended, *critical), key=lambda one: place_in_queue(one, now))
+
+    assert [one.name for one in queue] == ["critical-z", "critical-old", "z", "old", "a"]
+
+
 def test_who_wants_a_launch() -> None:
     stopped = dagger("s", desired=gateway_pb2.DESIRED_STOPPED)
 

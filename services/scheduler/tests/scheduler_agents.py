@@ -16,25 +16,31 @@ THERE = "there"
 
 
 def register(
-    host: str, scheduler_id: str, *, shared: bool = True, level: int = AGENT
+    host: str, scheduler_id: str, *, shared: bool = True, level: int = AGENT, cores: int = 0
 ) -> events_pb2.HostRegistered:
     return events_pb2.HostRegistered(
-        scheduler_id=scheduler_id, host=host, boot_id="b", agent=level, shared_checkpoints=shared
+        scheduler_id=scheduler_id,
+        host=host,
+        boot_id="b",
+        agent=level,
+        shared_checkpoints=shared,
+        cores=cores,
     )
 
 
 @asynccontextmanager
-async def agent(world: World, host: str = THERE, *, level: int = AGENT, **how: object) -> AsyncIterator[str]:
+async def agent(
+    world: World, host: str = THERE, *, level: int = AGENT, cores: int = 0, **how: object
+) -> AsyncIterator[str]:
     """Run a scheduler that registers a host, and stands by unless nobody leads; gives its identity.
 
-    level: what its agent says that it can do.
+    level: what its agent says that it can do. cores: of its host; 0 where it does not say.
     """
     me = identity()
     how = {"patience": 600.0, "shared": True} | how
     shares = bool(how["shared"])
-    async with world.serving(
-        registered=register(host, me, shared=shares, level=level), host=host, scheduler_id=me, **how
-    ) as task:
+    registered = register(host, me, shared=shares, level=level, cores=cores)
+    async with world.serving(registered=registered, host=host, scheduler_id=me, **how) as task:
         yield me
         if task.done():
             await task

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -51,10 +51,17 @@ class World:
         self.log_refusals: list[LogUnavailable] = []
         """Errors of the next deletions of logs."""
 
-    async def delete_logs(self, is_deleted: Callable[[str], bool]) -> None:
+    async def delete_logs(
+        self, is_deleted: Callable[[str], bool], confirm: Callable[[], Awaitable[None]]
+    ) -> None:
         if self.log_refusals:
             raise self.log_refusals.pop()
+        await confirm()
         self.sink_logs = {name for name in self.sink_logs if not is_deleted(name)}
+
+    def now(self) -> datetime:
+        """Return this instant by the clock of its schedulers."""
+        return datetime.now(UTC) + self.ahead
 
     async def set_aside_ends(self) -> Mapping[int, int]:
         answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
@@ -110,7 +117,7 @@ class World:
                 spare=spare,
                 cutover=cutover,
             ),
-            clock=lambda: datetime.now(UTC) + self.ahead,
+            clock=self.now,
         )
 
     @asynccontextmanager

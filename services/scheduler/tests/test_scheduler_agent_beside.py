@@ -105,6 +105,29 @@ async def test_a_replay_is_made_beside_a_cordoned_host_and_waits_where_all_are_c
     assert [fact.process.host for fact in world.facts(events_pb2.ReplayStarted)] == [HOST, HOST]
 
 
+async def test_an_agent_starts_an_attempt_that_was_given_to_it_before_its_host_was_cordoned(
+    world: World,
+) -> None:
+    async with agent(world, HOST, max_drivers=0):
+        await ask_in_vain(world)
+        async with agent(world):
+            await world.running()
+            for host in (THERE, HOST):
+                await world.append(events_pb2.HostCordoned(meta=META, host=host))
+            await world.append(asked("finish"))
+            await world.until(waits)
+            assert world.fleet.leader is not None
+            intent = events_pb2.ReplayStarted(
+                meta={"epoch": world.fleet.leader.epoch, "name": "d"},
+                replay_id="to-finish",
+                process={"host": THERE},
+            )
+            await world.append(intent, id_="as if its leader had not known")
+            after = replay(await world.until(finished))
+
+    assert dict(after.finished.outcomes) == {"REPLAYED": 2}  # type: ignore[union-attr] # it has finished
+
+
 async def test_a_replay_goes_on_with_the_next_agent_and_ends_with_its_dagger(world: World) -> None:
     async with agent(world, HOST, max_drivers=0):
         await ask_in_vain(world)

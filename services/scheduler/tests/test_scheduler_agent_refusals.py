@@ -188,6 +188,30 @@ async def test_a_host_lacks_the_spark_master_of_which_no_address_answers() -> No
     assert of_host.format_lacks(missing) == [f"master {master}"]
 
 
+async def test_what_two_searches_at_once_find_is_not_mixed_up() -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def reaches(_: str) -> bool:
+        asked.set()
+        await answer.wait()
+        return False
+
+    of_host = Inventory(
+        Fleet(), has_user=lambda _: True, reader=True, is_readable=lambda _: False, reaches_master=reaches
+    )
+    words = ["file /a", "master spark://10.0.0.1:7077"]
+    slow = asyncio.create_task(of_host.look_for(words))
+    await asked.wait()
+    async with asyncio.timeout(DEADLINE_S):
+        other = None
+        while other is None:  # the files of the first are looked for
+            await asyncio.sleep(0.01)
+            other = await of_host.look_for(["file /b"])
+    answer.set()
+
+    assert (await slow, other) == (words, ["file /b"])
+
+
 async def test_a_spark_master_is_reached_by_any_of_its_addresses() -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with server:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from daggers.v1 import events_pb2, gateway_pb2
 from services.scheduler.tests.scheduler_agents import THERE, agent, register
 from services.scheduler.tests.scheduler_world import HOST, META, World
 
 from election import identity
-from fleet import Dagger
+from eventlog.testing import START
+from fleet import Dagger, Fleet
 from fleet.decide.drain import CAME_BACK, HOST_CORDONED
+from fleet.fold.dagger import create_dagger
+from fleet.fold.hosts import Standing
 from fleet.fold.phases import STARTING
+from scheduler.leader.starts import Starts
 
 AFAR = "afar"
 
@@ -82,8 +87,7 @@ async def test_a_dagger_waits_while_all_hosts_are_cordoned_and_a_restart_needs_n
 
 async def test_a_host_begins_as_many_starts_at_once_as_it_has_cores(world: World) -> None:
     me, names = identity(), "abcdef"
-    registered = register(HOST, me)
-    registered.cores = 2
+    registered = register(HOST, me, cores=2)
     counts = []
 
     def list_in(phase: int) -> list[Dagger]:
@@ -105,3 +109,52 @@ async def test_a_host_begins_as_many_starts_at_once_as_it_has_cores(world: World
 
     assert max(counts) == 2
     assert all(dagger.attempt == 0 for dagger in world.fleet.daggers.values())
+
+
+async def test_edits_on_a_cordoned_host_wait_for_their_turn_where_their_successors_start(
+    world: World,
+) -> None:
+    names, most, before = "def", 0, {}
+    async with agent(world, HOST, cores=1):
+        await world.ask(name="stays")
+        await world.running(name="stays")
+        await change(world, events_pb2.HostCordoned, HOST)
+        async with agent(world, THERE, cores=1), asyncio.timeout(60):
+            for name in names:
+                await world.ask(name=name)
+                before[name] = await world.running(name=name)
+            await change(world, events_pb2.HostUncordoned, HOST)
+            await change(world, events_pb2.HostCordoned, THERE)
+            for name in names:
+                await world.ask("run other", name=name)
+            async for record in world.control.follow(world.fleet.sequence):
+                world.fleet.apply(record)
+                daggers = [world.fleet.daggers[name] for name in names]
+                phases = Counter(dagger.phase for dagger in daggers)
+                most = max(most, len(names) - phases[gateway_pb2.RUNNING])
+                for dagger in daggers:
+                    if dagger.phase == STARTING and dagger.driver is not None:
+                        await world.heartbeat(dagger)
+                edited = [dagger for dagger in daggers if dagger.generation > before[dagger.name].generation]
+                if len(edited) == len(names) == phases[gateway_pb2.RUNNING]:
+                    break
+
+    assert {dagger.host for dagger in before.values()} == {THERE}
+    assert {dagger.host for dagger in daggers} == {HOST}
+    assert most == 1
+
+
+def test_a_start_that_waited_and_is_not_asked_for_again_is_not_due_at_each_look() -> None:
+    fleet = Fleet()
+    fleet.standings[HOST] = Standing(registered=events_pb2.HostRegistered(host=HOST, cores=1))
+    request = events_pb2.DaggerRequested(name="d")
+    for name, more in {"d": {}, "e": {"phase": STARTING, "host": HOST, "generation": 1}}.items():
+        fleet.put(create_dagger(request, 1, START).but(name=name, **more))
+    fleet.sequence = 1
+    starts = Starts(fleet, lambda: START)
+    admitted, waiting = starts.admits(fleet.daggers["d"], HOST), starts.order([])
+    fleet.put(fleet.daggers["e"].but(phase=gateway_pb2.RUNNING))
+    fleet.sequence = 2
+    due, later = starts.order([]), starts.order([])
+
+    assert (admitted, waiting, due, later) == (False, [], ["d"], [])

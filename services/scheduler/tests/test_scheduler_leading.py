@@ -1,6 +1,8 @@
 """Schedulers with real processes: who leads, and what a new leader does with drivers and intents."""
 
 import asyncio
+from contextlib import suppress
+from datetime import datetime
 
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
@@ -16,6 +18,8 @@ from tests.contracts.logs import TroubledLog, nothing
 from eventlog import Draft
 from fleet import Dagger, Fleet
 from fleet.decide.observation import Presence
+from fleet.fold.dagger import create_dagger
+from fleet.fold.phases import STOPPED
 
 
 async def test_the_end_of_the_scheduler_does_not_touch_drivers_and_the_next_one_adopts_them(
@@ -85,6 +89,36 @@ async def test_the_beat_of_the_leader_says_for_how_many_more_there_is_room(world
                 break
 
     assert len(world.fleet.occupied) == 1
+
+
+async def test_a_first_look_at_many_daggers_leaves_room_for_beats(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many, longest, looks = 2_000, 0, 0
+    clock = world.now
+
+    def count_look() -> datetime:
+        nonlocal looks
+        looks += 1
+        return clock()
+
+    monkeypatch.setattr(world, "now", count_look)
+    scheduler = world.scheduler()
+    request = events_pb2.DaggerRequested(name="d")
+    stopped = create_dagger(request, 0, clock()).but(desired=gateway_pb2.DESIRED_STOPPED, phase=STOPPED)
+    for number in range(many):
+        scheduler.fleet.put(stopped.but(name=f"d{number}"))
+    serving = asyncio.create_task(scheduler.run())
+    total = 0
+    async with asyncio.timeout(DEADLINE_S):
+        while total < many:
+            await asyncio.sleep(0)
+            total, longest, looks = total + looks, max(longest, looks), 0
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+
+    assert longest < many / 2
 
 
 @pytest.mark.long

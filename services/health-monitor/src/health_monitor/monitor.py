@@ -81,7 +81,7 @@ class Monitor:
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
         self.refusals = Refusals()
         self._rounds = Rounds(_EACH_CALL)
-        self._rounds.begin(lambda: self.fleet.daggers)
+        self._rounds.begin(self.fleet.living_names)
         self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self._on_step)
         self._platforms = [channel.name for channel in channels]
         self._judge = Judge(self.leadership.ledger, receivers=self._receivers_of, policy=policy)

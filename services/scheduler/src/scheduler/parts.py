@@ -114,7 +114,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         memory_mib=lambda: measure_room()[1],
         overload=pressure.overload,
         busy_cores=busy_cores,
-        delete_logs=lambda is_deleted: delete_logs(settings.kafka(), is_deleted),
+        delete_logs=lambda is_deleted, confirm: delete_logs(settings.kafka(), is_deleted, confirm),
     )
     ends = metrics.counter(PREVIEW_ENDS)
     previews = Previews(

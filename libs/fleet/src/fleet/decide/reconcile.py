@@ -18,6 +18,7 @@ from daggerspec.priority import is_critical
 from fleet.decide import autoreplay, shadowing
 from fleet.decide.backoff import delay
 from fleet.decide.observation import Observation, Policy, Presence
+from fleet.decide.placement import HOST_LACKS
 from fleet.decide.shadowing import EndShadow, LaunchShadow
 from fleet.fold.dagger import Dagger
 from fleet.fold.facts import Fact
@@ -37,8 +38,8 @@ from fleet.health.degradation import Evidence, Heartbeat, Reason, degradation_re
 HOST_LOST: Final = "HOST_LOST"
 # What ran out of memory does so again: its state comes back from the checkpoint.
 _OUT_OF_MEMORY_ATTEMPTS: Final = 3
-# A disk and a cluster are waited for, however long it takes.
-_WAITED_FOR: Final = frozenset({ROOT_MISSING, NO_EXECUTORS})
+# A disk, a cluster, and what a host has not are waited for, however long it takes.
+_WAITED_FOR: Final = frozenset({ROOT_MISSING, NO_EXECUTORS, HOST_LACKS})
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,16 +77,19 @@ def place_in_queue(dagger: Dagger, now: datetime) -> Order:
     """Return where a dagger stands among those that wait for a start.
 
     First those that are critical, then those that ran until they were stopped to be started anew, or that
-    have waited for long, each by their age. Then all others by the hash of their names: each start falls on
-    any instant of the expected total, so that daggers of one team, or of one topic, do not all start
-    together.
+    have waited for long, each by their age; of both kinds first those whose driver has ended since, for its
+    end was the begin of this start. Then all others by the hash of their names: each start falls on any
+    instant of the expected total, so that daggers of one team, or of one topic, do not all start together.
     """
+    first = datetime.min.replace(tzinfo=now.tzinfo)
     since = dagger.update_time if wants_replacement(dagger) else dagger.not_before or dagger.phase_time
+    if dagger.phase == STOPPING and not dagger.occupied:
+        since = first
     if is_critical(dagger.spec):
         return 0, since, 0, dagger.name
     if dagger.phase == STOPPING or now - since >= PATIENCE:
         return 1, since, 0, dagger.name
-    return 2, datetime.min.replace(tzinfo=now.tzinfo), crc32(dagger.name.encode()), dagger.name
+    return 2, first, crc32(dagger.name.encode()), dagger.name
 
 
 def describe_waits(fleet: Fleet, now: datetime) -> dict[str, str]:

@@ -7,11 +7,11 @@ One mutable container of frozen values. Records are applied in order of their se
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, Final
 
 from daggers.v1 import events_pb2, spec_pb2
@@ -106,7 +106,7 @@ class Fleet:
         self.of_teams: dict[str, dict[str, None]] = {}
         """Names of the daggers that are not deleted, by team."""
         self.replaying: dict[str, None] = {}
-        """Names of the daggers that have, or had, a replay."""
+        """Names of the daggers that have a replay which has not finished."""
         self.answers: OrderedDict[str, Answer] = OrderedDict()
         """First answer to each request id within the horizon, in the order of the log."""
         self.leader: Leader | None = None
@@ -167,6 +167,10 @@ class Fleet:
         """Return a dagger that is not deleted, or None."""
         dagger = self.daggers.get(name)
         return None if dagger is None or dagger.phase == DELETED else dagger
+
+    def living_names(self) -> Iterator[str]:
+        """Yield the names of the daggers that are not deleted, team by team."""
+        return chain.from_iterable(self.of_teams.values())
 
     def list_of_team(self, team: str) -> list[Dagger]:
         """List the daggers of a team that are not deleted, sorted by name."""
@@ -302,7 +306,7 @@ class Fleet:
             self.of_teams.setdefault(dagger.spec.team, {})[dagger.name] = None
         self.daggers[dagger.name] = dagger
         self.drivers.put(dagger, self.host_of(dagger))
-        if dagger.replay is not None:
+        if dagger.replay is not None and dagger.replay.finished is None:
             self.replaying[dagger.name] = None
         else:
             self.replaying.pop(dagger.name, None)

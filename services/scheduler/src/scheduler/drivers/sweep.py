@@ -34,8 +34,11 @@ _LOOK: Final = timedelta(hours=1)
 """Time between two looks for leftovers though nothing has ended: some are kept for a while."""
 _LOGS_S: Final = 10.0
 """Time that Kafka has to delete what waits for sinks: nothing else goes on meanwhile."""
-DeleteLogs = Callable[[Callable[[str], bool]], Awaitable[None]]
-"""Deletes the logs of sinks of deleted daggers: its argument tells that of a name. Raises LogError."""
+_LOGS_AGAIN: Final = timedelta(minutes=5)
+"""Time after a failure in which Kafka is not asked for that again."""
+DeleteLogs = Callable[[Callable[[str], bool], Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Deletes the logs of sinks of deleted daggers: its arguments tell that of a name, and bring that up to date.
+Raises LogError."""
 
 
 def read_baseline(state_dir: Path) -> LogBaseline:
@@ -65,6 +68,7 @@ class Sweeper:
         self._checkpoints = retention.directory(checkpoints)
         self._is_due = True
         self._last_look = clock()
+        self._logs_failed: datetime | None = None
         self._follower = follower
         self._fleet = fleet
         self._election = election
@@ -104,18 +108,29 @@ class Sweeper:
         return True
 
     async def _delete_sink_logs(self) -> None:
-        """Delete what waits for sinks of deleted daggers; the next look tries again what fails."""
-        daggers = self._fleet.daggers
+        """Delete what waits for sinks of deleted daggers; a later look tries again what fails.
+
+        Raises: LeadershipLost.
+        """
+        daggers, now = self._fleet.daggers, self._clock()
+        if self._logs_failed is not None and self._logs_failed <= now < self._logs_failed + _LOGS_AGAIN:
+            return
 
         def is_deleted(name: str) -> bool:
             return name in daggers and daggers[name].phase == DELETED
 
+        async def confirm() -> None:
+            await self._follower.catch_up()
+            self._election.ensure_leading()
+
         if not any(map(is_deleted, daggers)):
             return
+        self._logs_failed = None
         try:
             async with asyncio.timeout(_LOGS_S):
-                await self._delete_logs(is_deleted)
+                await self._delete_logs(is_deleted, confirm)
         except (LogError, TimeoutError) as error:
+            self._logs_failed = self._clock()
             logger().warning("spool.not_deleted", why=str(error))
 
     async def look(self) -> None:

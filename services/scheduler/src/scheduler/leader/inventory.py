@@ -112,13 +112,14 @@ class Inventory:
             return None
         files = [word.removeprefix(_FILE) for word in words if word.startswith(_FILE)]
         masters = [word.removeprefix(_MASTER) for word in words if word.startswith(_MASTER)]
-        self._looking = asyncio.create_task(asyncio.to_thread(self.list_missing, files))
+        # Its own: while masters are asked, another call may begin to look for other files.
+        looking = self._looking = asyncio.create_task(asyncio.to_thread(self.list_missing, files))
         reached = await asyncio.gather(*map(self._reaches_master, masters))
-        done, _ = await asyncio.wait([self._looking], timeout=_ANSWERS_WITHIN_S)
+        done, _ = await asyncio.wait([looking], timeout=_ANSWERS_WITHIN_S)
         if not done:
             return None
         unreached = [url for url, is_reached in zip(masters, reached, strict=True) if not is_reached]
-        return sorted([*map(format_file, self._looking.result()), *map(format_master, unreached)])
+        return sorted([*map(format_file, looking.result()), *map(format_master, unreached)])
 
     def list_missing(self, paths: Iterable[str]) -> list[str]:
         """List the paths that are not there. May block."""

@@ -174,6 +174,17 @@ class Observer:
             return "", chosen if chosen.reason == NO_HOST or not dagger.unanswered else None
         return "" if chosen == self._drivers.host else chosen, None
 
+    def find_next_host(self, dagger: Dagger) -> str:
+        """Find the host of a driver's successor: its own, or where that is cordoned the one that placement
+        chooses.
+        """
+        host = self._fleet.host_of(dagger)
+        if takes_new(self._fleet, host):
+            return host
+        room = for_driver(self._room(), self._occupancy())
+        chosen = choose_place(self._fleet, dagger, self._peers.candidates(room, dagger.ran_on))
+        return host if isinstance(chosen, Full) else chosen
+
     def reaches_agent(self, host: str) -> bool:
         """Tell whether what the log says of a host's drivers is carried out."""
         return host == self._drivers.host or self._peers.hears(host)

@@ -91,7 +91,7 @@ class Replays:
             number = dagger.replay.attempt if dagger.replay is not None else 0
             return next_agent_step(
                 dagger,
-                self._observe(dagger, alive),
+                self._observe(dagger, alive, is_placed=True),
                 host=self._drivers.host,
                 is_own=number > max(since, self._tried.get(name, 0)),
                 now=self._now(),
@@ -237,7 +237,10 @@ class Replays:
         cluster = self._fleet.clusters.get(dagger.spec.cluster)
         return beside(cluster.value.spark_master if cluster else "")
 
-    def _observe(self, dagger: Dagger, alive: dict[str, list[Attempt]]) -> ReplayObservation:
+    def _observe(
+        self, dagger: Dagger, alive: dict[str, list[Attempt]], *, is_placed: bool = False
+    ) -> ReplayObservation:
+        """Observe the attempts of a dagger's replay. is_placed: whether this host was chosen for the next."""
         own = alive.get(dagger.name, [])
         replay = dagger.replay
         if own:
@@ -251,7 +254,7 @@ class Replays:
         process = replay.process
         if process is None or process.host != self._drivers.host or not process.pid:
             running = [attempt.computes for some in alive.values() for attempt in some]
-            return ReplayObservation(full=self._full(dagger, Occupancy.of(running)))
+            return ReplayObservation(full=self._full(dagger, Occupancy.of(running), is_placed=is_placed))
         if self._drivers.presence(process) is Presence.ALIVE:
             return ReplayObservation(
                 alive=(process,)
@@ -261,11 +264,11 @@ class Replays:
             left=left, outcomes=self._drivers.outcomes(process) if left.code == 0 else {}
         )
 
-    def _full(self, dagger: Dagger, running: Occupancy) -> Full | None:
+    def _full(self, dagger: Dagger, running: Occupancy, *, is_placed: bool) -> Full | None:
         """Return why one more does not fit. The first one does, unless it has Spark: a host keeps that much
         free.
         """
-        host = self._place(dagger)
+        host = self._drivers.host if is_placed else self._place(dagger)
         if isinstance(host, Full):
             return host
         computes = dagger.replay is not None and dagger.replay.request.computes

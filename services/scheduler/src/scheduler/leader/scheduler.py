@@ -7,7 +7,7 @@ again, and so does a restart. One coroutine does all the deciding and acting, on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -61,6 +61,8 @@ from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
 STEPS: Final = 16
+_AT_ONCE: Final = 100
+"""Daggers that are looked at before all else that this process does has its turn."""
 LEADER_TIMEOUT: Final = timedelta(seconds=10)
 """A leader whose beat is missing for this long is replaced, unless a setting says another time."""
 
@@ -118,7 +120,7 @@ def election_events(fleet: Fleet, room: Callable[[], Room]) -> ElectionEvents:
     )
 
 
-async def _delete_none(_: Callable[[str], bool]) -> None:
+async def _delete_none(_: Callable[[str], bool], __: Callable[[], Awaitable[None]]) -> None:
     """Delete no log: there are none."""
 
 
@@ -341,7 +343,7 @@ class Scheduler:
         while True:
             logger().info("scheduler.standby_begun", sequence=self._fleet.sequence)
             next_sweep = self._now()
-            self._rounds.begin(lambda: self._fleet.drivers.on(self._drivers.host).daggers)
+            self._rounds.begin(self._list_own, lambda: self._list_own() & self._fleet.drivers.starting.keys())
             while not self._election.may_claim():
                 self._watch.advance(self._fleet.standings)
                 await self._agent.keep_registered()
@@ -374,7 +376,7 @@ class Scheduler:
     async def _lead(self) -> None:
         """Reconcile every dagger, for ever. Raises: LeadershipLost."""
         next_sweep = passed = self._now()
-        self._rounds.begin(lambda: self._fleet.daggers)
+        self._rounds.begin(self._fleet.living_names, lambda: self._fleet.drivers.starting)
         while True:
             started = self._now()
             if started - passed > self._options.leader_timeout / 2:
@@ -382,8 +384,10 @@ class Scheduler:
             self._election.ensure_leading()
             # A clock that was ahead for a while had it due when it is that late again.
             next_sweep = min(next_sweep, started + self._options.sweep)
-            for name in self._starts.order(self._rounds.take(started)):
+            for number, name in enumerate(self._starts.order(self._rounds.take(started)), 1):
                 await self._attend(name)
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # so that beats are sent, however many are due
             self._watch.advance(self._fleet.standings)
             await self._agent.keep_registered()
             await self._silent_hosts.look()
@@ -397,6 +401,10 @@ class Scheduler:
                 await to_its_end(self._drivers.clear_attempts)
             passed = self._now()
             await self._pause()
+
+    def _list_own(self) -> Set[str]:
+        """List the daggers that have drivers on this host."""
+        return self._fleet.drivers.on(self._drivers.host).daggers.keys()
 
     async def _pause(self) -> None:
         """Wait until something happens, or for the next tick."""
@@ -469,6 +477,7 @@ class Scheduler:
                 return
             if isinstance(action, Drain | Kill | EndShadow):
                 self._end(dagger, action)
+                self._rounds.note_again(name)
                 return
             if isinstance(action, Launch) and not self._starts.admits(
                 dagger, action.host or self._drivers.host
@@ -492,11 +501,15 @@ class Scheduler:
                 return
 
     def _observe(self, dagger: Dagger) -> Observation:
-        """Observe a dagger, and whether its start has its turn where it is to be started anew."""
+        """Observe a dagger, and whether its start has its turn where it is to be started anew: on the host
+        where it runs until then, and on that of its successor.
+        """
         observation = self._observer.observe(dagger)
-        if not wants_replacement(dagger) or self._starts.admits(dagger, self._fleet.host_of(dagger)):
+        if not wants_replacement(dagger):
             return observation
-        return replace(observation, has_turn=False)
+        hosts = dict.fromkeys((self._fleet.host_of(dagger), self._observer.find_next_host(dagger)))
+        has_turn = all(self._starts.admits(dagger, host) for host in hosts)
+        return observation if has_turn else replace(observation, has_turn=False)
 
     def _tell(self, dagger: Dagger) -> None:
         """Tell the drivers of this host what the log has for them, each launch anew."""

@@ -57,11 +57,12 @@ class Starts:
         ones whose turn may have come, and those whose turn has.
         """
         now, self._counted = self._now(), (-1, Counter())
-        self._waiting = {name: wait for name, wait in self._waiting.items() if self._is_kept(name)}
-        early = {name for name, wait in self._waiting.items() if not self._is_due(name, wait, now)}
+        before = {name: wait for name, wait in self._waiting.items() if self._is_kept(name)}
+        # Of those that are looked at now `admits` puts back who still waits: not all are asked to start.
+        self._waiting = {name: wait for name, wait in before.items() if not self._is_due(name, wait, now)}
         # a driver that runs until its turn comes is looked after meanwhile
-        idle = {name for name in early if wants_launch(self._fleet.daggers[name])}
-        due = {*names, *(self._waiting.keys() - early)} - idle
+        idle = {name for name in self._waiting if wants_launch(self._fleet.daggers[name])}
+        due = {*names, *(before.keys() - self._waiting.keys())} - idle
         return sorted(due, key=lambda name: self._rank(name, now))
 
     def admits(self, dagger: Dagger, host: str) -> bool:
