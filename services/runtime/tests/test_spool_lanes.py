@@ -17,13 +17,15 @@ import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests.job_writing import EndedError, Place, Rows
 from services.runtime.tests.sink_contract import batch, target
-from services.runtime.tests.spool_log import MemoryLog
+from services.runtime.tests.spool_log import MemoryAddress, MemoryLog
 
 from daggerspec import rundir
 from runtime import sinks
+from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, lane, lanes, outages
 from runtime.launch.progress import batch_written, heartbeat_at
+from runtime.replay import sinklogs
 from runtime.sinks import BatchRef, Outcome, Target
 from runtime.spool import state
 
@@ -625,6 +627,210 @@ def test_rows_of_a_paused_sink_wait_until_it_is_resumed(
 
     assert (paused.paused, paused.rows, there) == (True, 2, ({"1": 0}, {"1": 2}, []))
     assert servers["http"].cities == {"1": 2}
+
+
+def test_a_pause_is_no_outage_however_long_it_was(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    aside: list[tuple[str, str, int]],
+    tmp_path: Path,
+) -> None:
+    place = places(crm(on_outage=rule(spec_pb2.OnOutage.THEN_SKIP, seconds=0.3)), other())
+    server, file = servers["http"], tmp_path / rundir.PAUSED
+    file.write_text("crm\n")
+    for number in range(3):
+        write(place, number, {str(number): number})
+    until(lambda: beat(place).spools["crm"].paused)
+    time.sleep(0.5)  # the log is older than it may be
+    write(place, 3, {"3": 3})
+    file.write_text("")
+    until(lambda: not beat(place).spools)
+
+    assert (server.cities, aside) == ({"0": 0, "1": 1, "2": 2, "3": 3}, [])
+
+
+def test_a_driver_does_not_end_where_a_sink_that_it_needs_is_resumed(
+    servers: dict[str, FlakySink], places: Callable[..., Place], tmp_path: Path
+) -> None:
+    place = places(crm(on_outage=rule(spec_pb2.OnOutage.THEN_FAIL, seconds=0.5)), other())
+    server, file = servers["http"], tmp_path / rundir.PAUSED
+    server.is_up = False
+    write(place, 0, {"1": 0})
+    until(lambda: beat(place).spools["crm"].HasField("error"))
+    file.write_text("crm\n")
+    until(lambda: beat(place).spools["crm"].paused)
+    time.sleep(0.7)  # the log is older than it may be
+    server.is_up = True
+    file.write_text("")
+    write(place, 1, {"1": 1})
+    until(lambda: not beat(place).spools)
+
+    assert server.cities == {"1": 1}
+
+
+def test_how_long_the_log_could_not_be_read_is_no_outage_of_its_sink(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    logs: dict[str, MemoryLog],
+    aside: list[tuple[str, str, int]],
+) -> None:
+    server = servers["http"]
+    server.is_up = False
+    place = places(crm(on_outage=rule(spec_pb2.OnOutage.THEN_SKIP, seconds=2)), other())
+    write(place, 0, {"1": 0})
+    write(place, 1, {"2": 1})
+    logs["crm"].refusal = TemporaryError("KAFKA_UNREACHABLE", "It is away.")
+    server.is_up = True
+    time.sleep(2.5)  # the log is older than it may be
+    logs["crm"].refusal = None
+    until(lambda: not beat(place).spools)
+
+    assert (server.cities, aside) == ({"1": 0, "2": 1}, [])
+
+
+def test_a_log_that_cannot_be_read_when_it_overflows_ends_no_driver(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    logs: dict[str, MemoryLog],
+    aside: list[tuple[str, str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place, server = places(crm(on_outage=rule(spec_pb2.OnOutage.THEN_SKIP)), other()), servers["http"]
+    server.is_up = False
+    for number in range(3):
+        write(place, number, {str(number): number})
+    reads: list[int] = []
+    read = MemoryLog.read
+
+    def read_at_times(log: MemoryLog, begin: int, end: int) -> Iterator[Any]:
+        reads.append(begin)
+        if server.is_up and len(set(reads)) == 2 and reads.count(begin) == 1:
+            raise TemporaryError("KAFKA_UNREACHABLE", "It is away.")
+        return read(log, begin, end)
+
+    monkeypatch.setattr(place.writing._lanes._lanes["crm"], "_bound", state.LogLimit(1, timedelta(hours=1)))
+    monkeypatch.setattr(MemoryLog, "read", read_at_times)
+    server.is_up = True
+    until(lambda: not beat(place).spools)
+    write(place, 3, {"3": 3})
+
+    assert "3" in server.cities
+
+
+@pytest.mark.parametrize("then", [spec_pb2.OnOutage.THEN_SKIP, spec_pb2.OnOutage.THEN_FAIL])
+def test_rows_of_which_a_sink_refuses_most_are_not_set_aside_and_end_no_driver(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    aside: list[tuple[str, str, int]],
+    then: spec_pb2.OnOutage.Then.ValueType,
+) -> None:
+    place, server = places(crm(on_outage=rule(then, seconds=0.2)), other()), servers["http"]
+    server.is_up = False
+    write(place, 0, {"1": 0})
+
+    def refuse() -> None:
+        raise TemporaryError(FLOOD, "It refuses 100 of 100 rows.")
+
+    server.answer = refuse  # type: ignore[method-assign]
+    until(lambda: beat(place).spools["crm"].error.reason == FLOOD)
+    time.sleep(0.4)  # the log is older than it may be
+    Timer(0.3, lambda: setattr(server, "answer", lambda: None)).start()
+    write(place, 1, {"1": 1})
+    until(lambda: not beat(place).spools)
+
+    assert (server.cities, aside) == ({"1": 1}, [])
+
+
+def test_each_thread_has_a_quarantine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    users: dict[int, set[int]] = {}
+    quarantines: list[object] = []
+
+    class Quarantine:
+        def __init__(self, _: object) -> None:
+            quarantines.append(self)  # its id stays its own
+
+        def put(self, record: Any, identity: str) -> int:
+            users.setdefault(id(self), set()).add(threading.get_ident())
+            return 1
+
+        def flush(self) -> None:
+            both.wait(DEADLINE_S)
+
+    def write_part() -> None:
+        part = delivery.PartWriting(away, 0)
+        part.write(batch({(MINUTE, "1"): 1}))
+        part.finish()
+
+    monkeypatch.setattr(delivery, "Quarantine", Quarantine)
+    platform = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1").SerializeToString()
+    away = delivery.Delivery(
+        (crm(),), 7, platform, 0, frozenset(), checkpoint="c", skipped={"crm": "It is away."}
+    )
+    both = threading.Barrier(2)
+    threads = [threading.Thread(target=write_part) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    delivery._quarantine.cache_clear()
+
+    assert sorted(map(len, users.values())) == [1, 1]
+
+
+def test_rows_that_a_kill_left_without_a_marker_are_deleted_and_hold_up_no_replay(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    logs: dict[str, MemoryLog],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sinklogs, "TopicAddress", lambda _, topic: MemoryAddress(topic.rpartition(".")[2]))
+    monkeypatch.setattr(sinklogs, "find_sinks", lambda *_: MemoryLog.list_sinks())
+    spec = spec_pb2.JobSpec(dagger="d")
+    servers["http"].is_up = False
+    write(places(crm()), 0, {"1": 0})
+    with pytest.raises(JobError, match="come first"):
+        sinklogs.SinkLogs(spec).check_empty("crm")
+    rows_only = logs["crm"].records[:1]
+    logs["crm"].delete_until(2)
+    logs["crm"].append(rows_only)
+
+    sinklogs.SinkLogs(spec).check_empty("crm")
+    servers["http"].is_up = True
+    write(places(crm()), 1, {"1": 1})
+    assert (servers["http"].cities, logs["crm"].records) == ({"1": 1}, [])
+
+
+def test_a_replay_without_rights_to_logs_asks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinklogs, "TopicAddress", lambda *_: pytest.fail("It has no right."))
+    monkeypatch.setattr(sinklogs, "find_sinks", lambda *_: frozenset[str]())
+
+    sinklogs.SinkLogs(spec_pb2.JobSpec(dagger="d")).check_empty("crm")
+
+
+def test_a_sink_that_is_paused_before_logs_could_be_found_loses_none_of_its_older_rows(
+    servers: dict[str, FlakySink],
+    places: Callable[..., Place],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    server, file = servers["http"], tmp_path / rundir.PAUSED
+    server.is_up = False
+    write(places(crm()), 0, {"old": 0})
+    server.is_up = True
+    place, found = places(crm(on_outage=None), other()), MemoryLog.list_sinks
+
+    def find() -> frozenset[str]:
+        raise TemporaryError("KAFKA_UNREACHABLE", "It is away.")
+
+    monkeypatch.setattr(place.writing._lanes, "_find", find)
+    write(place, 1, {"1": 1})
+    monkeypatch.setattr(place.writing._lanes, "_find", found)
+    file.write_text("crm\n")
+    write(place, 2, {"2": 2})
+    file.write_text("")
+    until(lambda: not beat(place).spools)
+
+    assert server.cities == {"old": 0, "1": 1, "2": 2}
 
 
 def test_a_log_is_full_by_its_size_or_by_the_age_of_its_oldest_batch() -> None:

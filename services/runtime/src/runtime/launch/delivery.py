@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,7 +147,9 @@ class PartWriting:
 
     def _quarantine_rows(self, sink: SinkPart, refused: Sequence[_RefusedRows]) -> None:
         for batch, refusals in refused:
-            quarantine = self._quarantine or _quarantine(self._delivery.platform, sink.target.dagger)
+            quarantine = self._quarantine or _quarantine(
+                self._delivery.platform, sink.target.dagger, threading.get_ident()
+            )
             self._quarantine = quarantine
             size = self._delivery.quarantine_rows(quarantine, sink.target, batch, refusals)
             sink.count_quarantined(size, refusals)
@@ -287,10 +290,10 @@ def _write_patiently(write: Callable[[], Outcome]) -> Outcome:
 
 
 @cache_in_use
-def _quarantine(platform: bytes, dagger: str) -> Quarantine:
+def _quarantine(platform: bytes, dagger: str, thread: int) -> Quarantine:
     """Return the worker's producer for a dagger's quarantine, the same one in all batches.
 
-    Each dagger has its own, so that none waits for another's records.
+    Each dagger has its own, so that none waits for another's records; and each thread, because it serves one.
     """
-    del dagger
+    del dagger, thread
     return Quarantine(client_properties(spec_pb2.KafkaAddress.FromString(platform)))

@@ -37,6 +37,7 @@ from runtime.spool.writer import from_stream, select_newest
 
 GONE: Final = "The sink was taken out of the dagger before it had this row."
 SLOW: Final = "The sink takes rows more slowly than they come, and as many wait as may."
+_UNREACHABLE: Final = "KAFKA_UNREACHABLE"
 
 
 class Drainer:
@@ -58,11 +59,7 @@ class Drainer:
         try:
             attempt = 1
             while wholes := self._lane.wait_for_next(stopping):
-                if self._try(wholes, attempt):
-                    attempt = 1
-                    self._make_room()
-                else:
-                    attempt += 1
+                attempt = 1 if self._try(wholes, attempt) else attempt + 1
         except FencedError:
             return  # the driver finds out by itself, and ends
         except BaseException as failure:  # noqa: BLE001 - the next batch raises it
@@ -90,6 +87,7 @@ class Drainer:
                 lane.take_off(wholes, time.monotonic() - began)
                 self._report_drained(report)
                 lane.delete_log()
+                self._make_room()
                 return True
             lane.set_trouble(trouble)
             if self._make_room():
@@ -98,14 +96,19 @@ class Drainer:
             trouble = trouble_of(lane.name, error)
             lane.set_trouble(trouble)
         launch.stopping.wait(pause_s(attempt, random.random(), trouble.retry_after))  # noqa: S311 - jitter
+        if trouble.error.reason == _UNREACHABLE:  # the log could not be read: that is no outage of the sink
+            lane.postpone(time.monotonic() - began)
         return False
 
     def _make_room(self) -> bool:
         """Quarantine the oldest whole batches while the log has to overflow; tell whether there were any.
 
-        Its sink was tried before: one that is back gets what waits. Raises: JobError.
+        Its sink was tried before: one that is back gets what waits, of one that refuses most rows none is
+        quarantined. Raises: JobError.
         """
         lane, launch, has_overflown = self._lane, self._launch, False
+        if lane.is_flooded:
+            return False
         while lane.must_overflow and (whole := lane.first) is not None and not launch.stopping.is_set():
             trouble = lane.trouble
             report = self._write([whole], why_not=trouble.error.detail if trouble is not None else SLOW)

@@ -10,12 +10,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from daggers.v1 import telemetry_pb2
 
 from chassis.logging import logger
+from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError
 from runtime.launch.delivery import PATIENCE_S
 from runtime.launch.outages import DayBudget
@@ -82,8 +83,10 @@ class Lane:
 
     @property
     def is_full(self) -> bool:
-        """True if the next batch has to wait."""
-        return self._state.is_full(self._bound, self._clock())
+        """True if the next batch has to wait: a pause is no outage, whatever its age."""
+        is_aging = not (self._was_paused or self.is_paused)
+        bound = self._bound if is_aging else replace(self._bound, age=timedelta.max)
+        return self._state.is_full(bound, self._clock())
 
     @property
     def must_overflow(self) -> bool:
@@ -99,6 +102,11 @@ class Lane:
     def trouble(self) -> Trouble | None:
         """Error for which the sink takes nothing; None while it takes some."""
         return self._trouble
+
+    @property
+    def is_flooded(self) -> bool:
+        """True if the sink refuses most rows: then none is quarantined, and the batch waits."""
+        return self._trouble is not None and self._trouble.error.reason == FLOOD
 
     @property
     def is_paused(self) -> bool:
@@ -118,7 +126,7 @@ class Lane:
         begin, end = self.log.bounds()
         batches = _find_batches(self.log, begin, end)
         own = [whole for whole in batches if whole.content.batch.generation > created]
-        if batches and not own:
+        if begin < end and not own:  # also rows without a marker, which no batch of this launch has left
             self.log.delete_until(end)
             begin = end
         with self._there:
@@ -144,6 +152,8 @@ class Lane:
         """Wait for whole batches, and return those to write next, as one; none once the launch stops."""
         while not stopping.is_set():
             if (is_paused := self.is_paused) != self._was_paused:
+                if not is_paused:
+                    self._begin_outage_anew()
                 self._was_paused = is_paused
                 self._changed()
             with self._there:
@@ -152,6 +162,19 @@ class Lane:
                     return self._state.batches[:count]
                 self._there.wait(1.0)
         return ()
+
+    def _begin_outage_anew(self) -> None:
+        """Forget how long rows have waited, and why: whether the sink takes rows is unknown."""
+        with self._there:
+            self._trouble = None
+            self.postpone(float("inf"))
+
+    def postpone(self, seconds: float) -> None:
+        """Leave seconds out of the age of what waits, in which the sink was not tried."""
+        now = self._clock()
+        with self._there:
+            later = (replace(whole, marked=min(whole.marked + seconds, now)) for whole in self._state.batches)
+            self._state = replace(self._state, batches=tuple(later))
 
     @property
     def first(self) -> Whole[Marker] | None:

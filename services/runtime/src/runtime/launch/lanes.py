@@ -70,7 +70,7 @@ class Lanes:
 
     def begin_batch(self) -> dict[str, LogAddress]:
         """Return the sinks whose rows go to their logs, once there is room. Raises: what ended a drainer."""
-        while not self._is_open and time.monotonic() >= self._look_at:
+        while not self._is_open and (self._may_append() or time.monotonic() >= self._look_at):
             try:
                 self._open()
             except JobError as error:
@@ -78,7 +78,8 @@ class Lanes:
                     self._look_at = time.monotonic() + _LOOK_AGAIN_S
                     break  # a broker that is away holds up no dagger that has no use for a log
                 self._wait(trouble_of("spool", error))
-        self._create_paused()
+        if self._is_open:  # else what an earlier launch has left is unknown, and would be deleted unread
+            self._create_paused()
         for lane in self._lanes.values():
             lane.raise_failure()
             while lane.is_full and lane.name in self._targets:
@@ -100,7 +101,8 @@ class Lanes:
         return (lane.is_slow or not lane.is_empty) and not self._is_refused(lane.name)
 
     def _must_fail(self, lane: Lane) -> bool:
-        return not lane.is_paused and self._rule(lane.name).then == spec_pb2.OnOutage.THEN_FAIL
+        may_fail = not (lane.is_paused or lane.is_flooded)
+        return may_fail and self._rule(lane.name).then == spec_pb2.OnOutage.THEN_FAIL
 
     def _create_paused(self) -> None:
         """Make the logs of the sinks that somebody has paused."""
