@@ -57,3 +57,28 @@ def test_what_works_for_a_launch_that_has_ended_writes_to_the_log_of_the_process
 
     assert capsys.readouterr().err == "late\n"
     assert (tmp_path / "driver.log").read_text() == ""
+
+
+def test_a_full_disk_has_lines_go_to_the_log_of_the_process_and_ends_no_launch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "driver.log").symlink_to("/dev/full")
+    with members.join(tmp_path):
+        members.Output().write("logged\n")
+        members.Output().flush()
+        members.write("printed\n")
+
+    assert capsys.readouterr() == ("printed\n", "logged\n")
+
+
+def test_the_first_member_of_a_process_is_so_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(members, "_firsts", [])
+    firsts = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        with members.join(tmp_path / name):
+            firsts.append(members.is_first())
+
+    assert (firsts, members.is_first()) == ([True, False], True)

@@ -36,6 +36,15 @@ def test_the_exit_code_is_written_down(tmp_path: Path, program: str, code: str) 
     assert (tmp_path / "exit-code").read_text() == f"{code}\n"
 
 
+def test_the_code_of_a_launch_that_ended_before_the_others_of_its_process_stays(tmp_path: Path) -> None:
+    (tmp_path / "members").mkdir()
+    program = "open('exit-code', 'w').write('0'); raise SystemExit(69)"
+
+    wrapped(tmp_path, *PYTHON, program).wait(DEADLINE_S)
+
+    assert (tmp_path / "exit-code").read_text() == "0"
+
+
 def test_a_program_that_cannot_be_started_has_an_exit_code_too(tmp_path: Path) -> None:
     wrapped(tmp_path, str(tmp_path / "nothing")).wait(DEADLINE_S)
 

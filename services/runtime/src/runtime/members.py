@@ -19,6 +19,8 @@ from daggerspec import rundir
 _run_dir: ContextVar[Path | None] = ContextVar("run_dir", default=None)
 _logs: dict[Path | None, TextIO] = {}
 """Open logs by the run directories of the members."""
+_firsts: list[Path] = []
+"""Run directory of the first member of this process, once there was one."""
 
 
 @contextmanager
@@ -30,12 +32,14 @@ def join(run_dir: Path) -> Iterator[None]:
     place = run_dir.resolve()
     log = (place / rundir.LOG).open("a", buffering=1, encoding="utf-8", errors="backslashreplace")
     _logs[place] = log
+    _firsts[:] = _firsts or [place]
     try:
         with working_for(run_dir):
             yield
     finally:
         del _logs[place]
-        log.close()
+        with suppress(OSError):  # of what a full disk has not taken the launch does not fail
+            log.close()
 
 
 @contextmanager
@@ -58,12 +62,20 @@ def count() -> int:
     return max(len(_logs), 1)
 
 
+def is_first() -> bool:
+    """Tell whether this thread works for the first member that the process ever had, or for none."""
+    return _run_dir.get() in (None, *_firsts)
+
+
 def write(text: str) -> None:
-    """Print a text to the log of the member that this thread works for, at once."""
-    log = _logs.get(_run_dir.get())
-    out = sys.stdout if log is None else log
-    out.write(text)
-    out.flush()
+    """Print a text to the log of the member that this thread works for, at once; else to stdout."""
+    if (log := _logs.get(_run_dir.get())) is not None:
+        with suppress(ValueError, OSError):  # its launch has ended meanwhile, or the disk is full
+            log.write(text)
+            log.flush()
+            return
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 class Output:
@@ -73,12 +85,12 @@ class Output:
         """Write a text, and return its length."""
         try:
             return self._log.write(text)
-        except ValueError:  # its launch has ended meanwhile
+        except (ValueError, OSError):  # its launch has ended meanwhile, or the disk is full
             return sys.stderr.write(text)
 
     def flush(self) -> None:
         """Write out what is buffered."""
-        with suppress(ValueError):  # as above
+        with suppress(ValueError, OSError):  # as above
             self._log.flush()
 
     def isatty(self) -> bool:

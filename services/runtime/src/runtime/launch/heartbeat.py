@@ -42,7 +42,7 @@ class HeartbeatSender:
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._sent = 0
-        self._usage = UsageShare(members.count)
+        self._usage = UsageShare(members.count, is_first=members.is_first())
         self._thread: threading.Thread | None = None
         properties = client_properties(platform)
         producer_properties = {

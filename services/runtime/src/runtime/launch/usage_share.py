@@ -14,10 +14,11 @@ from chassis.processes import SessionUsage
 class UsageShare:
     """Share of one launch."""
 
-    def __init__(self, members: Callable[[], int]) -> None:
-        """members: returns how many launches share the process, at least 1."""
-        self._members = members
-        self._is_first = members() == 1
+    def __init__(self, members: Callable[[], int], *, is_first: bool) -> None:
+        """members: returns how many launches share the process, at least 1. is_first: True for the first
+        launch that the process ever had.
+        """
+        self._members, self._is_first = members, is_first
         self._of_process: float | None = None
         self._cpu_seconds = 0.0
 

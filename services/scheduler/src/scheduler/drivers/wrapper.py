@@ -54,8 +54,10 @@ def main(argv: list[str]) -> int:
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         _end_session()
-    # Where it works: the directory of a spare has moved to its launch's by now.
-    replace_text(Path(rundir.EXIT_CODE), f"{code}\n", durable=True)
+    # Where it works: the directory of a spare has moved to its launch's by now. Of a process of several
+    # launches the code is that of the last one, and this may not be the last.
+    if not (Path(rundir.MEMBERS).is_dir() and Path(rundir.EXIT_CODE).exists()):
+        replace_text(Path(rundir.EXIT_CODE), f"{code}\n", durable=True)
     return 0
 
 
