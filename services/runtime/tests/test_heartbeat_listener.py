@@ -3,12 +3,16 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from pyspark.sql.streaming.listener import QueryIdleEvent
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    StreamingQueryProgress,
+)
 
 from runtime.launch.completion import Completion
 from runtime.launch.launch import Launch
@@ -16,6 +20,7 @@ from runtime.launch.listener import Listener
 from runtime.references.loading import References
 from runtime.source.context import SourceContext
 from runtime.source.status import ReaderRegistry, ReaderStatus
+from runtime.spark import helpers
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
 from runtime.state.store.local import LocalPlace
@@ -41,15 +46,11 @@ def source(tmp_path: Path) -> SourceContext:
     )
 
 
-@pytest.mark.parametrize(("statuses", "last"), [((HERE, HERE), NOON), ((HERE, AWAY), None)])
-def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is_not(
-    source: SourceContext, statuses: tuple[ReaderStatus, ...], last: datetime | None
-) -> None:
-    for number, status in enumerate(statuses):
-        ReaderRegistry(source.run_dir).publish(f"bookings.{number}", status)
+def listener_of(source: SourceContext) -> tuple[Launch, Listener]:
+    """Return a launch without Spark, and its listener."""
     spec = spec_pb2.JobSpec(dagger="d", generation=1, run_dir=str(source.run_dir), platform=NOWHERE)
     launch = Launch(spec, lambda: pytest.fail("it needs no Spark"))
-    listener = Listener(
+    return launch, Listener(
         launch,
         checkpoint=Checkpoint(LocalPlace(source.run_dir), stand=None, outdated=()),
         source=source,
@@ -60,6 +61,25 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
         patience=None,
         completed=Completion(None),
     )
+
+
+def progress_of(run_id: UUID) -> QueryProgressEvent:
+    """Return the event of an empty batch of a query."""
+    report = {
+        "id": str(uuid4()), "runId": str(run_id), "name": "d", "timestamp": "2026-01-01T12:00:00.000Z",
+        "batchId": 0, "batchDuration": 1, "stateOperators": [], "sources": [],
+        "sink": {"description": "", "numOutputRows": 0},
+    }  # fmt: skip
+    return QueryProgressEvent(StreamingQueryProgress.fromJson(report))
+
+
+@pytest.mark.parametrize(("statuses", "last"), [((HERE, HERE), NOON), ((HERE, AWAY), None)])
+def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is_not(
+    source: SourceContext, statuses: tuple[ReaderStatus, ...], last: datetime | None
+) -> None:
+    for number, status in enumerate(statuses):
+        ReaderRegistry(source.run_dir).publish(f"bookings.{number}", status)
+    launch, listener = listener_of(source)
 
     listener.onQueryIdle(IDLE)
 
@@ -75,3 +95,19 @@ def test_a_stream_that_cannot_be_reached_is_warned_of_until_it_is(source: Source
 
     assert away == (False, ("STREAM_UNREACHABLE: Kafka at kafka:9092 does not answer.",))
     assert (registry.state().is_reachable(), registry.state().warnings()) == (True, ())
+
+
+def test_a_late_event_of_a_query_that_has_ended_leaves_the_next_what_starts_it(
+    source: SourceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch, listener = listener_of(source)
+    launch.__dict__["session"] = None
+    released: list[Path] = []
+    monkeypatch.setattr(helpers, "release", lambda run_dir, _: released.append(run_dir))
+    closing, following = uuid4(), uuid4()
+    listener.note_ended(str(closing))
+    listener.onQueryProgress(progress_of(closing))
+    late = list(released)
+    listener.onQueryProgress(progress_of(following))
+
+    assert (late, released) == ([], [launch.run_dir])

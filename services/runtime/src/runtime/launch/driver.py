@@ -159,6 +159,7 @@ class Driver:
             self._watch(query, batches, check, ends=True)
             if launch.must_stop():
                 return
+            listener.note_ended(query.runId)
             helpers.need(launch.run_dir)
             with _plan_errors():
                 chosen = choose(*own)

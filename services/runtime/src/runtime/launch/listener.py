@@ -70,6 +70,8 @@ class Listener(JsonListener):
         self._completion = completed
         self._written = 0
         self._has_settled = False
+        self._ended = set[str]()
+        """Run ids of closing queries that have ended: their last events come late."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Do nothing: the query only has a thread by now."""
@@ -89,7 +91,8 @@ class Listener(JsonListener):
             report.batchId, [operator.operatorName for operator in report.stateOperators]
         )
         self._warn(published)
-        helpers.release(self._launch.run_dir, self._launch.session)
+        if str(report.runId) not in self._ended:  # else the next query, which starts, needs them
+            helpers.release(self._launch.run_dir, self._launch.session)
         if self._launch.writing.is_set() and not self._has_settled:
             self._has_settled = True
             self._checkpoint.forget_outdated()
@@ -103,6 +106,10 @@ class Listener(JsonListener):
                 partial(progress.idle, time=datetime.fromisoformat(event.timestamp))
             )
         self._warn(published)
+
+    def note_ended(self, run_id: str) -> None:
+        """Take no late event of a query that has ended for one of the next query."""
+        self._ended.add(run_id)
 
     def check(self) -> None:
         """Record waiting records, and what the driver waits for. Called regularly: Spark sends no event while
