@@ -114,7 +114,7 @@ async def test_a_host_begins_as_many_starts_at_once_as_it_has_cores(world: World
 async def test_edits_on_a_cordoned_host_wait_for_their_turn_where_their_successors_start(
     world: World,
 ) -> None:
-    names, most, before = "def", 0, {}
+    names, most, before, begun = "def", 0, {}, set[int]()
     async with agent(world, HOST, cores=1):
         await world.ask(name="stays")
         await world.running(name="stays")
@@ -133,7 +133,13 @@ async def test_edits_on_a_cordoned_host_wait_for_their_turn_where_their_successo
                 phases = Counter(dagger.phase for dagger in daggers)
                 most = max(most, len(names) - phases[gateway_pb2.RUNNING])
                 for dagger in daggers:
-                    if dagger.phase == STARTING and dagger.driver is not None:
+                    if (
+                        dagger.phase == STARTING
+                        and dagger.driver is not None
+                        and dagger.generation not in begun
+                    ):
+                        begun.add(dagger.generation)
+                        await asyncio.sleep(0.5)  # in which the next one would be stopped
                         await world.heartbeat(dagger)
                 edited = [dagger for dagger in daggers if dagger.generation > before[dagger.name].generation]
                 if len(edited) == len(names) == phases[gateway_pb2.RUNNING]:
