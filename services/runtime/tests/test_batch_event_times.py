@@ -37,6 +37,7 @@ class Query:
         launch: Any = SimpleNamespace(
             spec=spec_pb2.JobSpec(dagger="orders", generation=1),
             session=None,
+            run_dir=folder / "run",
             heartbeat=SimpleNamespace(update=lambda _: None),
             lease_in_workers=None,
             wake=threading.Event(),

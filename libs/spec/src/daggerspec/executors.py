@@ -87,9 +87,13 @@ def cluster_violations(path: str, cluster: spec_pb2.Cluster) -> Iterator[Violati
     yield from _over_bounds(f"{path}.executors", cluster.executors, spec_pb2.Executors(), cluster)
 
 
-def violations(path: str, own: spec_pb2.Executors, cluster: spec_pb2.Cluster) -> Iterator[Violation]:
-    """Yield the violations of what a dagger says of the executors of its cluster."""
+def violations(path: str, own: spec_pb2.Executors, cluster: spec_pb2.Cluster | None) -> Iterator[Violation]:
+    """Yield the violations of what a dagger says of the executors of its cluster; where that is not
+    registered, or has no Spark, those that show without it.
+    """
     yield from _plain(path, own)
+    if cluster is None or not cluster.spark_master:
+        return
     if not has_executors(cluster):
         problem = (
             f"has no meaning on cluster {cluster.name}: Spark master {cluster.spark_master!r} computes in the"

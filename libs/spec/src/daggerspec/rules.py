@@ -32,9 +32,8 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     spec, catalogue = context.spec, context.catalogue
     yield from _plain(path, context.dagger, spec)
     yield from _cluster(path, spec, catalogue)
-    cluster = catalogue.cluster(spec.cluster)
-    if spec.HasField("executors") and cluster is not None and cluster.spark_master:
-        yield from executors.violations(f"{path}.executors", spec.executors, cluster)
+    if spec.HasField("executors"):
+        yield from executors.violations(f"{path}.executors", spec.executors, catalogue.cluster(spec.cluster))
     for number, stream in enumerate(spec.streams):
         yield from _reading(f"{path}.streams[{number}]", stream)
     yield from _inputs(path, spec, catalogue)
