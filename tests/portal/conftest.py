@@ -258,7 +258,8 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
 
     yield begun
     for each in opened:
-        faults = [] if each.page.is_closed() else each.page.evaluate(CHECKLIST)
+        is_shown = not each.page.is_closed() and each.page.url.startswith(each.site)
+            faults = each.page.evaluate(CHECKLIST) if is_shown else []
         PICTURES.take_all(each.page)
         each.page.context.close()
         assert [*each.complaints, *faults] == []
