@@ -259,7 +259,7 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
     yield begun
     for each in opened:
         is_shown = not each.page.is_closed() and each.page.url.startswith(each.site)
-            faults = each.page.evaluate(CHECKLIST) if is_shown else []
+        faults = each.page.evaluate(CHECKLIST) if is_shown else []
         PICTURES.take_all(each.page)
         each.page.context.close()
         assert [*each.complaints, *faults] == []
