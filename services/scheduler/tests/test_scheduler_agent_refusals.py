@@ -189,10 +189,10 @@ async def test_a_host_lacks_the_spark_master_of_which_no_address_answers() -> No
 
 
 async def test_what_two_searches_at_once_find_is_not_mixed_up() -> None:
-    asked, answer = asyncio.Event(), asyncio.Event()
+    searching, answer = asyncio.Event(), asyncio.Event()
 
     async def reaches(_: str) -> bool:
-        asked.set()
+        searching.set()
         await answer.wait()
         return False
 
@@ -201,7 +201,7 @@ async def test_what_two_searches_at_once_find_is_not_mixed_up() -> None:
     )
     words = ["file /a", "master spark://10.0.0.1:7077"]
     slow = asyncio.create_task(of_host.look_for(words))
-    await asked.wait()
+    await searching.wait()
     async with asyncio.timeout(DEADLINE_S):
         other = None
         while other is None:  # the files of the first are looked for
