@@ -144,7 +144,7 @@ def aside(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
     """List what is quarantined: sink, reason, and the number in the row."""
     rows: list[tuple[str, str, int]] = []
 
-    class Quarantine:
+    class ListingQuarantine:
         def put(self, record: Any, identity: str) -> int:
             rows.append((record.sink, record.reason, json.loads(record.decoded_prefix)["n"]))
             return 1
@@ -152,7 +152,7 @@ def aside(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
         def flush(self) -> None:
             """Return at once: nothing waits."""
 
-    monkeypatch.setattr(delivery, "_quarantine", lambda *_: Quarantine())
+    monkeypatch.setattr(delivery, "_quarantine", lambda *_: ListingQuarantine())
     return rows
 
 
@@ -745,7 +745,7 @@ def test_each_thread_has_a_quarantine_of_its_own(monkeypatch: pytest.MonkeyPatch
     users: dict[int, set[int]] = {}
     quarantines: list[object] = []
 
-    class Quarantine:
+    class CountingQuarantine:
         def __init__(self, _: object) -> None:
             quarantines.append(self)  # its id stays its own
 
@@ -761,7 +761,7 @@ def test_each_thread_has_a_quarantine_of_its_own(monkeypatch: pytest.MonkeyPatch
         part.write(batch({(MINUTE, "1"): 1}))
         part.finish()
 
-    monkeypatch.setattr(delivery, "Quarantine", Quarantine)
+    monkeypatch.setattr(delivery, "Quarantine", CountingQuarantine)
     platform = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1").SerializeToString()
     away = delivery.Delivery(
         (crm(),), 7, platform, 0, frozenset(), checkpoint="c", skipped={"crm": "It is away."}
