@@ -43,6 +43,7 @@ class FlakySink:
     """Of each write the checkpoint, the batch, the partition."""
     committed: list[tuple[int, list[bytes]]] = field(default_factory=list)
     commits: bool = True
+    attempts: int = 0
 
     def open(self, target: Target) -> _Writing:
         return _Writing(self, target)
@@ -51,6 +52,7 @@ class FlakySink:
         self.answer()
 
     def answer(self) -> None:
+        self.attempts += 1
         if not self.is_up:
             raise TemporaryError("SINK_UNAVAILABLE", "It is away.")
 
@@ -521,6 +523,8 @@ def test_of_updates_that_wait_the_sink_gets_the_newest_of_each_key(
     server.is_up = False
     for number in range(4):
         write(place, number, {"1": number, str(10 + number): number})
+    before = server.attempts
+    until(lambda: server.attempts > before + 1)  # one that began with all four in the log has failed
     server.is_up = True
     until(lambda: not beat(place).spools)
 
