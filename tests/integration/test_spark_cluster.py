@@ -64,7 +64,7 @@ def test_a_dagger_that_gets_no_executor_says_who_has_them_and_begins_when_they_a
         (first, file), (second, later) = files
         cli("apply", "-f", file, "--wait", "--timeout", 180)
         cli("apply", "-f", later)
-        waits = cli.until(second, lambda dagger: "WAITING_FOR_EXECUTORS: " in str(dagger))
+        waits = cli.until(second, lambda dagger: f"{first} has 1" in str(dagger))
         generation = waits["generation"]
         cli("delete", first, "--wait")
         cli.until(second, runs)
@@ -72,6 +72,7 @@ def test_a_dagger_that_gets_no_executor_says_who_has_them_and_begins_when_they_a
         ran = cli("get", second)
         cli("delete", second, "--wait")
 
+    assert "WAITING_FOR_EXECUTORS" in waits["warnings"]
     assert f"0 of the 1 cores of its 1 workers are free: {first} has 1" in str(waits)
     assert ran["generation"] == generation
     assert counted(rows) == recount(events)
