@@ -214,7 +214,7 @@ def test_rows_come_behind_those_that_wait_in_the_log_of_their_sink(desk: Desk) -
     platform = spec_pb2.KafkaAddress(bootstrap_servers=desk.dagger.kafka).SerializeToString()
     log = TopicAddress(platform, topic_of(desk.dagger.name, "postgres")).open()
     log.create()
-    end = log.append([Record(b"rows", "attempt")])
+    end = log.append([Record(b"rows", "attempt"), Record(b"marker")])
     asked = desk.ask()
     waits, rows = dict(desk.run(asked, 191)), desk.rows()
     log.delete_until(end)
@@ -222,6 +222,17 @@ def test_rows_come_behind_those_that_wait_in_the_log_of_their_sink(desk: Desk) -
     assert (waits, rows) == ({"NOT_REPLAYABLE": 2}, [])
     assert set(desk.outcomes(asked.replay_id).values()) == {"NOT_REPLAYABLE SPOOL_NOT_EMPTY"}
     assert (desk.run(desk.ask(), 192), desk.rows()) == ({"REPLAYED": 2}, [(-2, 4), (-1, 3)])
+
+
+def test_rows_that_a_kill_has_left_in_a_log_hold_up_no_replay(desk: Desk) -> None:
+    desk.deliver({-1: 3, -2: 4})
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=desk.dagger.kafka).SerializeToString()
+    log = TopicAddress(platform, topic_of(desk.dagger.name, "postgres")).open()
+    log.create()
+    log.append([Record(b"rows", "attempt")])  # of no batch: no marker stands behind them
+
+    assert (desk.run(desk.ask(), 191), desk.rows()) == ({"REPLAYED": 2}, [(-2, 4), (-1, 3)])
 
 
 def test_a_record_that_never_was_a_row_says_what_is_to_be_done(desk: Desk) -> None:
