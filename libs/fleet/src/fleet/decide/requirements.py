@@ -11,26 +11,24 @@ from typing import Final
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerspec import query, secrets
+from daggerspec import master, query, secrets
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
 from fleet.fold.hosts import Standing
 
 USERS: Final = "users"
 """Word of a host whose drivers all run as its scheduler does."""
-_FILE: Final = "file "
-_MASTER: Final = "master "
 READER: Final = "reader"
 """Word of a host without the C reader: drivers there read more slowly, and no launch needs more."""
-
-
-STANDALONE: Final = "spark://"
-"""Begin of the URL of a standalone Spark master: host:port, of several with commas between them."""
+FILE: Final = "file "
+"""Begin of the word for a file."""
+MASTER: Final = "master "
+"""Begin of the word for a Spark master."""
 
 
 def format_file(path: str) -> str:
     """Format the word for a file."""
-    return f"{_FILE}{path}"
+    return f"{FILE}{path}"
 
 
 def format_user(team: str) -> str:
@@ -40,20 +38,17 @@ def format_user(team: str) -> str:
 
 def format_master(url: str) -> str:
     """Format the word for a Spark master that is reached over the network."""
-    return f"{_MASTER}{url}"
-
-
-def find_masters(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
-    """Find the URL of the standalone Spark master that a driver connects to; empty where it has none."""
-    cluster = fleet.clusters.get(spec.cluster)
-    url = cluster.value.spark_master if cluster is not None else ""
-    return frozenset({url} if url.startswith(STANDALONE) else ())
+    return f"{MASTER}{url}"
 
 
 def list_words(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> list[str]:
-    """List the words for the files and the Spark master that a launch needs."""
-    masters = map(format_master, sorted(find_masters(fleet, spec)))
-    return [*map(format_file, sorted(find_files(fleet, spec))), *masters]
+    """List the words for the files and the standalone Spark master that a launch needs."""
+    words = [*map(format_file, sorted(find_files(fleet, spec)))]
+    cluster = fleet.clusters.get(spec.cluster)
+    parsed = master.parse(cluster.value.spark_master) if cluster is not None else None
+    if parsed is not None and parsed.manager is master.Manager.STANDALONE:
+        words.append(format_master(parsed.url))
+    return words
 
 
 def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
@@ -80,7 +75,7 @@ def find_unmet(
         if labels.get(key) != value:
             yield f"label {key}={value}"
     # a host that lacks no file and no master is the rule, and each launch asks for each host
-    if any(word.startswith((_FILE, _MASTER)) for word in lacks):
+    if any(word.startswith((FILE, MASTER)) for word in lacks):
         yield from (word for word in list_words(fleet, dagger.spec) if word in lacks)
     if needs_user and not _has_user(lacks, dagger.spec.team):
         yield format_user(dagger.spec.team)

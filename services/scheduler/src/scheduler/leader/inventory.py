@@ -11,10 +11,12 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
+from daggerspec import master
 from fleet import Fleet
 from fleet.decide.requirements import (
+    FILE,
+    MASTER,
     READER,
-    STANDALONE,
     USERS,
     format_file,
     format_master,
@@ -26,8 +28,6 @@ from fleet.fold.phases import DELETED
 MOST: Final = 1_000
 """Words that a host registers at most: a record has an end."""
 _ANSWERS_WITHIN_S: Final = 5.0
-_FILE: Final = format_file("")
-_MASTER: Final = format_master("")
 _CONNECTS_WITHIN_S: Final = 3.0
 _NAME_WORDS: Final = ("cluster", "stream", "sink", "secret", "reference")
 """Kinds of the registered objects by which `list_words` finds files and masters."""
@@ -41,9 +41,10 @@ def is_readable(path: str) -> bool:
 
 async def reaches_master(url: str) -> bool:
     """Tell whether any of the addresses of a standalone Spark master accepts a connection."""
-    for address in url.removeprefix(STANDALONE).split(","):
-        host, _, port = address.rpartition(":")
-        with suppress(OSError, ValueError):  # TimeoutError is one
+    parsed = master.parse(url)
+    for server in parsed.servers if parsed is not None else ():
+        host, _, port = server.rpartition(":")
+        with suppress(OSError):  # TimeoutError is one
             async with asyncio.timeout(_CONNECTS_WITHIN_S):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
             writer.close()
@@ -110,8 +111,8 @@ class Inventory:
         """
         if self._looking is not None and not self._looking.done():
             return None
-        files = [word.removeprefix(_FILE) for word in words if word.startswith(_FILE)]
-        masters = [word.removeprefix(_MASTER) for word in words if word.startswith(_MASTER)]
+        files = [word.removeprefix(FILE) for word in words if word.startswith(FILE)]
+        masters = [word.removeprefix(MASTER) for word in words if word.startswith(MASTER)]
         # Its own: while masters are asked, another call may begin to look for other files.
         looking = self._looking = asyncio.create_task(asyncio.to_thread(self.list_missing, files))
         reached = await asyncio.gather(*map(self._reaches_master, masters))
