@@ -49,9 +49,13 @@ class Usage:
         if not self.shares[share]:
             del self.shares[share]
 
+    def copy(self) -> Usage:
+        """Copy the usage."""
+        return Usage(self.drivers, self.unsized, self.heap_mib, self.shares.copy())
+
     def without(self, dagger: Dagger) -> Usage:
         """Return the usage without the drivers of one of its daggers."""
-        usage = Usage(self.drivers, self.unsized, self.heap_mib, self.shares.copy())
+        usage = self.copy()
         usage.add(dagger, -1)
         return usage
 
@@ -87,13 +91,8 @@ class HostDrivers:
 
     def without(self, dagger: Dagger) -> HostDrivers:
         """Return the same host without one of its daggers."""
-        rest = HostDrivers(
-            dict(self.daggers), self.usage.without(dagger), self.critical.copy(), self.streams.copy()
-        )
-        del rest.daggers[dagger.name]
-        rest.streams.subtract({read.stream for read in dagger.spec.streams})
-        if is_critical(dagger.spec):
-            rest.critical[dagger.spec.team] -= 1
+        rest = HostDrivers(self.daggers.copy(), self.usage.copy(), self.critical.copy(), self.streams.copy())
+        rest.add(dagger, -1)
         return rest
 
 
