@@ -8,7 +8,7 @@ checkpoint root, or the replay waits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -66,10 +66,8 @@ class Replays:
     async def look(self, write: Write, still: Callable[[], None], epoch: int) -> None:
         """Do what is due of each replay, as the leader. Raises: LeadershipLost."""
         alive = self._alive()
-        for name in sorted({*self._fleet.replaying, *alive} & self._fleet.daggers.keys()):
-            dagger = self._fleet.daggers[name]
-            if (dagger.replay is not None or name in alive) and name not in self._fleet.unreadable_daggers:
-                await self._attend(name, alive, write, still, epoch)
+        for name in self._names(alive):
+            await self._attend(name, alive, write, still, epoch)
 
     async def act(self, write: Write, *, since: int) -> None:
         """Do, as the agent of this host, what is due of each replay that a leader elsewhere intends here.
@@ -77,12 +75,17 @@ class Replays:
         since: sequence before which no intent is this agent's. Raises: LogUnavailable.
         """
         alive, host = self._alive(), self._drivers.host
-        for name in sorted({*self._fleet.replaying, *alive} & self._fleet.daggers.keys()):
-            dagger = self._fleet.daggers[name]
-            process = dagger.replay.process if dagger.replay is not None else None
-            is_here = process is not None and process.host == host
-            if (is_here or name in alive) and name not in self._fleet.unreadable_daggers:
+        for name in self._names(alive):
+            replay = self._fleet.daggers[name].replay
+            process = replay.process if replay is not None else None
+            if name in alive or (process is not None and process.host == host):
                 await self._attend_here(name, alive, write, since)
+
+    def _names(self, alive: Collection[str]) -> Iterator[str]:
+        """Yield the readable daggers that have a replay, or an attempt on this host, by name."""
+        for name in sorted({*self._fleet.replaying, *alive} & self._fleet.daggers.keys()):
+            if name not in self._fleet.unreadable_daggers:
+                yield name
 
     async def _attend_here(
         self, name: str, alive: dict[str, list[Attempt]], write: Write, since: int
