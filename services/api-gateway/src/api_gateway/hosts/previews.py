@@ -11,7 +11,7 @@ from datetime import UTC, timedelta
 from typing import Final
 
 import grpc
-from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+from daggers.v1 import gateway_pb2, host_pb2
 from google.protobuf import duration_pb2
 
 from access.sensitive import RowOrigins
@@ -27,6 +27,7 @@ from daggerspec import fields
 from daggerspec.columns import to_proto
 from daggerspec.defaults import PREVIEWED, fill_defaults
 from daggerspec.limits import PREVIEW_LAST, PREVIEW_RECORDS, PREVIEW_ROWS, PREVIEW_S
+from daggerspec.preview import without_sinks
 from daggerspec.querytests import without_tests
 from daggerspec.violation import Violation
 from fleet import Fleet
@@ -169,17 +170,6 @@ class Previews:
         finally:
             self._running.subtract(limits.keys())
             self._running = +self._running
-
-
-def without_sinks(original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
-    """Copy a specification for a preview: its sinks, which are not written to, become one log."""
-    spec = spec_pb2.DaggerSpec()
-    spec.CopyFrom(original)
-    del spec.sinks[:]
-    spec.sinks.add().log.limit = 1
-    spec.ClearField("late")
-    spec.emit = spec_pb2.EMIT_FINAL
-    return spec
 
 
 def wrong(request: gateway_pb2.PreviewDaggerRequest) -> Sequence[Violation]:

@@ -17,7 +17,7 @@ from access.sensitive import RowOrigins
 from api_gateway.auth.masking import Masking
 from api_gateway.hosts import row_comparison
 from api_gateway.hosts.client import Hosts
-from api_gateway.hosts.previews import Previews, Usage, without_sinks
+from api_gateway.hosts.previews import Previews, Usage
 from api_gateway.hosts.row_comparison import SHOWN
 from api_gateway.validate import given_records
 from api_gateway.validate.dagger_requests import DaggerRequests, refuse
@@ -29,6 +29,7 @@ from daggerspec.defaults import PREVIEWED, fill_defaults
 from daggerspec.exactjson import dumps
 from daggerspec.limits import PREVIEW_S, TEST_ROWS
 from daggerspec.nearest import hint, nearest
+from daggerspec.preview import without_sinks
 from daggerspec.querytests import read_object, without_tests
 from daggerspec.violation import Violation
 from fleet import Fleet

@@ -22,6 +22,7 @@ from chassis.logging import logger
 from daggerspec import rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.defaults import PREVIEWED
+from daggerspec.preview import without_sinks
 from eventlog.follower import Follower
 from fleet import ApplyResult, Fleet
 from fleet.fold import quotas
@@ -37,7 +38,6 @@ MOST: Final = 100
 """Previews of one process, before another one takes its place."""
 WAITING: Final = 16
 """Previews of a cluster that may wait for their turn."""
-"""Of a dagger that has none yet."""
 _LOOK_S: Final = 2.0
 DISK_BYTES: Final = 4 * 1024**3
 """Bytes that one process may have on disk: state, shuffled rows, logs."""
@@ -274,17 +274,10 @@ class Previews:
         """Build the launch that is previewed: as a driver has it, but for sinks and platform. Raises:
         ApiError.
         """
-        spec = spec_pb2.DaggerSpec()
-        spec.CopyFrom(request.spec)
-        del spec.sinks[:]
-        spec.sinks.add().log.limit = 1
-        spec.ClearField("late")
-        spec.emit = spec_pb2.EMIT_FINAL
         now = datetime.now(UTC)
         generation = int(now.timestamp() * 1_000_000)
-        return jobs.build_spec_job(
-            self._fleet, request.name or PREVIEWED, spec, now=now, generation=generation
-        )
+        name, spec = request.name or PREVIEWED, without_sinks(request.spec)
+        return jobs.build_spec_job(self._fleet, name, spec, now=now, generation=generation)
 
 
 def _progress(phase: Progress.Phase.ValueType, ahead: int = 0) -> gateway_pb2.PreviewDaggerResponse:
