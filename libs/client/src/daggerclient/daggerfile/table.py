@@ -64,18 +64,16 @@ def to_values(message: Message, rows: Sequence[KeyRow]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value is not None}
 
 
-def _stream(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StreamInput:
-    keys = [row.key for row in STREAM]
-    required = [row.key for row in STREAM if row.required]
-    stream = spec_pb2.StreamInput()
-    fill(reader, reader.mapping(node, path, keys, required), path, stream, STREAM)
-    return stream
+def table(kind: type[Message], rows: Sequence[KeyRow]) -> Form:
+    """Make the form of a mapping with these keys, as a message of a kind."""
+    keys, required = [row.key for row in rows], [row.key for row in rows if row.required]
 
+    def read(reader: Reader, node: yaml.Node, path: str) -> Message:
+        message = kind()
+        fill(reader, reader.mapping(node, path, keys, required), path, message, rows)
+        return message
 
-def _executors(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Executors:
-    executors = spec_pb2.Executors()
-    fill(reader, reader.mapping(node, path, [row.key for row in EXECUTORS]), path, executors, EXECUTORS)
-    return executors
+    return Form(read, lambda message: to_values(message, rows))
 
 
 STREAM = (
@@ -98,12 +96,7 @@ EXECUTORS = (
 SPEC = (
     KeyRow("team", TEXT, required=True, unsaid=""),
     KeyRow("cluster", TEXT, required=True, unsaid=""),
-    KeyRow(
-        "streams",
-        items(Form(_stream, lambda it: to_values(it, STREAM)), "streams"),
-        required=True,
-        unsaid=[],
-    ),
+    KeyRow("streams", items(table(spec_pb2.StreamInput, STREAM), "streams"), required=True, unsaid=[]),
     KeyRow("sql", TEXT),
     KeyRow("forward", Form(forward.read, forward.show)),
     KeyRow("sinks", items(Form(sinks.read, sinks.show), ", ".join(kinds.names())), required=True, unsaid=[]),
@@ -117,6 +110,6 @@ SPEC = (
     KeyRow("freshness", span(positive=True)),
     KeyRow("priority", word(PRIORITIES)),
     KeyRow("needs", TEXTS),
-    KeyRow("executors", Form(_executors, lambda it: to_values(it, EXECUTORS))),
+    KeyRow("executors", table(spec_pb2.Executors, EXECUTORS)),
     KeyRow("tests", items(Form(tests.read, tests.show), "tests")),
 )
