@@ -25,6 +25,7 @@ from typing import BinaryIO, Final, TypeVar
 
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 
+from daggerspec import late
 from daggerspec.columns import from_proto
 from daggerspec.limits import WATCH_S, WATCHED_ROWS
 from daggerspec.row import Row
@@ -63,7 +64,7 @@ class RowReader:
         """
         job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
         named = zip(display_names([sink.sink for sink in job.sinks]), job.sinks, strict=True)
-        has = {name: sink for name, sink in named if name != job.spec.late.keep}
+        has = {name: sink for name, sink in named if not late.takes_late(job.spec, sink.sink)}
         if wanted and wanted == job.spec.late.keep:
             raise user(
                 "SINK_NOT_READABLE", f"{wanted} of {job.dagger} takes late records, which are no rows."

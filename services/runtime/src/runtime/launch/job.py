@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from daggerspec import state
+from daggerspec import late, state
 from daggerspec.columns import condition_column
 from daggersql.emit.rowconditions import with_conditions
 from runtime import functions, sinks
@@ -183,13 +183,19 @@ def targets(
         raise internal("BAD_PLAN", f"The plan promises the columns {expected}, Spark gives {rows.columns}.")
     schema = to_arrow_schema(rows.select(own).schema if conditions else rows.schema, timezone="UTC")
     files = planned.messages(spec)
-    conditions_of_sinks = [conditions[sink.sink.when] if sink.sink.when else "" for sink in spec.sinks]
+    serialised = planned.named_sinks(spec).values()
     return tuple(
-        Target(spec.dagger, sink, layout, schema, files, updates, condition=condition)
-        for (name, sink), condition in zip(
-            planned.named_sinks(spec).items(), conditions_of_sinks, strict=True
+        Target(
+            spec.dagger,
+            whole,
+            layout,
+            schema,
+            files,
+            updates,
+            condition=conditions[sink.sink.when] if sink.sink.when else "",
         )
-        if name != spec.spec.late.keep
+        for sink, whole in zip(spec.sinks, serialised, strict=True)
+        if not late.takes_late(spec.spec, sink.sink)
     )
 
 

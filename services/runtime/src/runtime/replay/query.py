@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import daggersql
 from chassis.logging import logger
-from daggerspec import rundir, state
+from daggerspec import late, rundir, state
 from daggerspec import sinks as rulebook
 from daggerspec.columns import WINDOW_START
 from daggerspec.launch import LaunchCatalogue
@@ -261,7 +261,7 @@ class ReplayQuery:
         """Yield the sinks of rows with their names."""
         sinks_ = [resolved.sink for resolved in self._spec.sinks]
         named = zip(rulebook.display_names(sinks_), sinks_, strict=True)
-        return (pair for pair in named if pair[0] != self._spec.spec.late.keep)
+        return ((name, sink) for name, sink in named if not late.takes_late(self._spec.spec, sink))
 
     def _split_by_overwriting(self) -> tuple[list[str], list[str]]:
         """Split the sinks' names: those in which a new row replaces the one before, and those that append."""
