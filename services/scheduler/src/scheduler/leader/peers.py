@@ -53,7 +53,7 @@ class Peers:
         """
         here, others = self._list_hosts(own)
         if self._shared:
-            return [here, *(others[host] for host in others if self._fleet.standing(host).shares_checkpoints)]
+            return [here, *(others[host] for host in others if self._shares(host))]
         if ran_on in others:
             return [others[ran_on]]
         is_new = not ran_on or self._fleet.standing(ran_on).is_gone
@@ -65,9 +65,9 @@ class Peers:
         own: room of this one, which is the first.
         """
         here, others = self._list_hosts(own)
-        if not self._shared or not (host == self._host or self._fleet.standing(host).shares_checkpoints):
+        if not self._shared or not (host == self._host or self._shares(host)):
             return []
-        return [here, *(others[other] for other in others if self._fleet.standing(other).shares_checkpoints)]
+        return [here, *(others[other] for other in others if self._shares(other))]
 
     def list_replay_hosts(self, home: str) -> list[str]:
         """List the hosts where an attempt of a replay may be started: where its dagger is, if an agent takes
@@ -78,10 +78,12 @@ class Peers:
         first = home if self.takes(home) else self._host
         if not self._shared:
             return [first]
-        sharing = (
-            host for host in sorted(self._fleet.standings) if self._fleet.standing(host).shares_checkpoints
-        )
+        sharing = filter(self._shares, sorted(self._fleet.standings))
         return [*dict.fromkeys((first, self._host, *filter(self.takes, sharing)))]
+
+    def _shares(self, host: str) -> bool:
+        """Tell whether a host registered the checkpoint root that hosts share."""
+        return self._fleet.standing(host).shares_checkpoints
 
     def _list_hosts(self, own: Room) -> tuple[Candidate, dict[str, Candidate]]:
         """List this host, and all others that can launch, by name."""
