@@ -24,8 +24,9 @@ SPAN: Final = timedelta(seconds=limits.RECENT_S)
 OVERDUE: Final = timedelta(seconds=limits.OVERDUE_S)
 """Input without output is overdue this long after windows, delays and silences should have ended."""
 NO_OUTPUT: Final = "NO_OUTPUT"
-WAITING_FOR_EXECUTORS: Final = "WAITING_FOR_EXECUTORS"
 """Code of the warning of input without output."""
+WAITING_FOR_EXECUTORS: Final = "WAITING_FOR_EXECUTORS"
+"""Code of the warning of a cluster that has none of the executors yet that the dagger needs."""
 # span that batches are summed over: a few dozen values, however short the trigger
 _GRAIN: Final = timedelta(seconds=5)
 _SECOND_MS: Final = 1000

@@ -55,7 +55,7 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
     lateness = _lateness(plan)
     late = _late_records(plan, lateness)
     rows, out, statistics = _rows_of(plan, places=late is not None), output(plan, lateness), RangeStatistics()
-    columns = _rows_of(plan).schema.names
+    columns = [] if late is None else _rows_of(plan).schema.names
     quarantine: Quarantine | Examples | None = None
     ids = {range_.partition: range_.id for range_ in task.ranges}
 
