@@ -27,6 +27,7 @@ from runtime.launch import planned
 from runtime.launch.delivery import Delivery
 from runtime.replay.replaying import Attempt, replay
 from runtime.sinks import Target
+from runtime.spool.log import Log, TopicAddress, topic_of
 from runtime.state.lease import Lease
 from runtime.state.store.local import LocalStore
 
@@ -91,6 +92,13 @@ class Desk:
         platform = spec_pb2.KafkaAddress(bootstrap_servers=self.dagger.kafka).SerializeToString()
         delivery = Delivery((target,), 150, platform, batch_id=batch_id, done=frozenset(), checkpoint="c")
         list(delivery(iter([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])))
+
+    def create_log(self) -> Log:
+        """Make the log of its sink, which has nothing yet."""
+        platform = spec_pb2.KafkaAddress(bootstrap_servers=self.dagger.kafka).SerializeToString()
+        log = TopicAddress(platform, topic_of(self.dagger.name, self.target().name)).open()
+        log.create()
+        return log
 
     def ask(self, **more: Any) -> events_pb2.QuarantineReplayRequested:
         """A request for what is there now."""

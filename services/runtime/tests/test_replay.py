@@ -25,7 +25,7 @@ from daggerspec.topics import QUARANTINE
 from runtime.clients.kafka import client_properties
 from runtime.clients.quarantine import Quarantine
 from runtime.replay.replaying import Attempt, replay
-from runtime.spool.log import Record, TopicAddress, topic_of
+from runtime.spool.log import Record
 from runtime.state.lease import Lease
 from runtime.state.store.local import LocalStore
 
@@ -211,9 +211,7 @@ def test_rows_of_a_sink_that_is_away_stay_open(desk: Desk) -> None:
 def test_rows_come_behind_those_that_wait_in_the_log_of_their_sink(desk: Desk) -> None:
     desk.deliver({-1: 3, -2: 4})
     desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
-    platform = spec_pb2.KafkaAddress(bootstrap_servers=desk.dagger.kafka).SerializeToString()
-    log = TopicAddress(platform, topic_of(desk.dagger.name, "postgres")).open()
-    log.create()
+    log = desk.create_log()
     end = log.append([Record(b"rows", "attempt"), Record(b"marker")])
     asked = desk.ask()
     waits, rows = dict(desk.run(asked, 191)), desk.rows()
@@ -227,9 +225,7 @@ def test_rows_come_behind_those_that_wait_in_the_log_of_their_sink(desk: Desk) -
 def test_rows_that_a_kill_has_left_in_a_log_hold_up_no_replay(desk: Desk) -> None:
     desk.deliver({-1: 3, -2: 4})
     desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
-    platform = spec_pb2.KafkaAddress(bootstrap_servers=desk.dagger.kafka).SerializeToString()
-    log = TopicAddress(platform, topic_of(desk.dagger.name, "postgres")).open()
-    log.create()
+    log = desk.create_log()
     log.append([Record(b"rows", "attempt")])  # of no batch: no marker stands behind them
 
     assert (desk.run(desk.ask(), 191), desk.rows()) == ({"REPLAYED": 2}, [(-2, 4), (-1, 3)])

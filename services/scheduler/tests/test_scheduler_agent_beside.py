@@ -85,6 +85,13 @@ async def test_a_replay_runs_on_the_host_of_its_dagger(world: World) -> None:
     assert dict(after.finished.outcomes) == {"REPLAYED": 2}  # type: ignore[union-attr] # it has finished
 
 
+async def cordon_all_and_ask(world: World) -> None:
+    """Cordon both hosts, and ask for a replay."""
+    for host in (THERE, HOST):
+        await world.append(events_pb2.HostCordoned(meta=META, host=host))
+    await world.append(asked("finish"))
+
+
 async def test_a_replay_is_made_beside_a_cordoned_host_and_waits_where_all_are_cordoned(
     world: World,
 ) -> None:
@@ -92,9 +99,7 @@ async def test_a_replay_is_made_beside_a_cordoned_host_and_waits_where_all_are_c
         await ask_in_vain(world)
         async with agent(world):
             await world.running()
-            for host in (THERE, HOST):
-                await world.append(events_pb2.HostCordoned(meta=META, host=host))
-            await world.append(asked("finish"))
+            await cordon_all_and_ask(world)
             waiting = replay(await world.until(waits)).waits
             await world.append(events_pb2.HostUncordoned(meta=META, host=HOST))
             await world.until(finished)
@@ -112,9 +117,7 @@ async def test_an_agent_starts_an_attempt_that_was_given_to_it_before_its_host_w
         await ask_in_vain(world)
         async with agent(world):
             await world.running()
-            for host in (THERE, HOST):
-                await world.append(events_pb2.HostCordoned(meta=META, host=host))
-            await world.append(asked("finish"))
+            await cordon_all_and_ask(world)
             await world.until(waits)
             assert world.fleet.leader is not None
             intent = events_pb2.ReplayStarted(
