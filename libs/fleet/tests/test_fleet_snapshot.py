@@ -27,7 +27,7 @@ def known(fleet: Fleet) -> dict[str, Any]:
     """All that a fleet knows, but what is registered, part by part."""
     # What begins with _ says what this fold has read, and is no state of the log.
     values = {name: value for name, value in vars(fleet).items() if name != "catalogue" and name[0] != "_"}
-    return values | vars(fleet.catalogue)
+    return values | vars(fleet.catalogue) | {"drivers": fleet.drivers.hosts}
 
 
 def put(entries: Entries, change: EntryChanges) -> Entries:

@@ -1,6 +1,7 @@
 """Index the daggers that have drivers, by host and by team, with the sums that placement needs. Pure.
 
-It changes with each dagger that changes: nothing here goes through all daggers.
+It changes with each dagger that changes: nothing here goes through all daggers. What changed is counted when
+somebody reads, once for each dagger: a service that starts folds millions of records before anybody does.
 """
 
 from __future__ import annotations
@@ -99,44 +100,63 @@ class HostDrivers:
 _NONE: Final = HostDrivers()
 
 
-@dataclass(slots=True)
 class DriverIndex:
     """Daggers of which a driver runs or may run."""
 
-    starting: dict[str, Dagger] = field(default_factory=dict)
-    """Those whose start may take a core: STARTING, STOPPING or with a shadow, by name."""
-    _entries: dict[str, tuple[str, Dagger]] = field(default_factory=dict)
-    """Host and state of each as it is counted, by name."""
-    _hosts: dict[str, HostDrivers] = field(default_factory=dict)
-    _teams: dict[str, Usage] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._changed: dict[str, tuple[str, Dagger]] = {}
+        """Host and newest state of those that changed since anybody read, by name."""
+        self._entries: dict[str, tuple[str, Dagger]] = {}
+        """Host and state of each as it is counted, by name."""
+        self._starting: dict[str, Dagger] = {}
+        self._hosts: dict[str, HostDrivers] = {}
+        self._teams: dict[str, Usage] = {}
 
     @property
     def names(self) -> KeysView[str]:
         """Names of all of them."""
+        self._count()
         return self._entries.keys()
+
+    @property
+    def starting(self) -> Mapping[str, Dagger]:
+        """Those whose start may take a core: STARTING, STOPPING or with a shadow, by name."""
+        self._count()
+        return self._starting
 
     @property
     def hosts(self) -> Mapping[str, HostDrivers]:
         """Hosts that have any, by name; of a launch that no host is known of, by the empty one."""
+        self._count()
         return self._hosts
 
     def on(self, host: str, *, beside: str = "") -> HostDrivers:
         """Return the drivers of a host. beside: name of a dagger that is left out."""
-        there = self._hosts.get(host, _NONE)
+        there = self.hosts.get(host, _NONE)
         return there if beside not in there.daggers else there.without(there.daggers[beside])
 
     def of_team(self, team: str, *, beside: str = "") -> Usage:
         """Return what a team's drivers use, on all hosts. beside: name of a dagger that is left out."""
+        self._count()
         usage = self._teams.get(team, _NONE.usage)
         entry = self._entries.get(beside)
         return usage if entry is None or entry[1].spec.team != team else usage.without(entry[1])
 
     def put(self, dagger: Dagger, host: str) -> None:
         """Replace the state of a dagger. host: of its newest launch, empty where nobody knows it."""
+        self._changed[dagger.name] = host, dagger
+
+    def _count(self) -> None:
+        """Count what has changed."""
+        while self._changed:
+            _, (host, dagger) = self._changed.popitem()
+            self._replace(host, dagger)
+
+    def _replace(self, host: str, dagger: Dagger) -> None:
         if dagger.occupied and (dagger.phase in (STARTING, STOPPING) or dagger.shadow is not None):
-            self.starting[dagger.name] = dagger
+            self._starting[dagger.name] = dagger
         else:
-            self.starting.pop(dagger.name, None)
+            self._starting.pop(dagger.name, None)
         before = self._entries.get(dagger.name)
         if before is not None:
             if before[0] == host and before[1].spec is dagger.spec and before[1].running == dagger.running:

@@ -297,6 +297,17 @@ class Fleet:
     def put(self, dagger: Dagger) -> None:
         """Replace the state of a dagger, as the fold and who restores one do."""
         before = self.daggers.get(dagger.name)
+        if before is None or before.spec is not dagger.spec or DELETED in (before.phase, dagger.phase):
+            self._move_between_teams(before, dagger)
+        self.daggers[dagger.name] = dagger
+        self.drivers.put(dagger, self.host_of(dagger))
+        if dagger.replay is not None and dagger.replay.finished is None:
+            self.replaying[dagger.name] = None
+        else:
+            self.replaying.pop(dagger.name, None)
+
+    def _move_between_teams(self, before: Dagger | None, dagger: Dagger) -> None:
+        """Take a dagger out of its team before, and into that of now; one that is deleted is in none."""
         if before is not None and before.phase != DELETED:
             names = self.of_teams[before.spec.team]
             del names[dagger.name]
@@ -304,12 +315,6 @@ class Fleet:
                 del self.of_teams[before.spec.team]
         if dagger.phase != DELETED:
             self.of_teams.setdefault(dagger.spec.team, {})[dagger.name] = None
-        self.daggers[dagger.name] = dagger
-        self.drivers.put(dagger, self.host_of(dagger))
-        if dagger.replay is not None and dagger.replay.finished is None:
-            self.replaying[dagger.name] = None
-        else:
-            self.replaying.pop(dagger.name, None)
 
     def _stale_reason(self, fact: Any) -> str:
         """Return why a fact is not the leader's; empty when it is."""
