@@ -74,6 +74,33 @@ async def test_a_plan_tells_columns_that_are_others_and_what_each_sink_sees(
     assert all(sink.seen for sink in planned.sinks)
 
 
+async def test_a_plan_says_how_state_is_divided_at_a_move_and_whether_checkpoints_are_out_of_reach(
+    ready: Any, plan: Any, samples: Any
+) -> None:
+    far = samples.cluster()
+    far.name, far.spark_master = "far", "spark://10.1.2.3:7077"
+    far.executors.count, far.executors.cores = 4, 2
+    await ready.catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=far), timeout=10)
+    await ready.create()
+    epoch = await said(ready, events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
+    meta = events_pb2.FactMeta(name=NAME, epoch=epoch)
+    await said(ready, events_pb2.LaunchIntended(meta=meta, version=1))
+    moved = samples.spec()
+    moved.cluster = "far"
+    host = events_pb2.HostRegistered(scheduler_id="s", host="a", boot_id="b", shared_checkpoints=False)
+    planned = []
+    for shared in (False, True):
+        host.shared_checkpoints = shared
+        await said(ready, host)
+        planned.append(await plan(spec=moved))
+    stays = await plan(spec=samples.spec())
+
+    assert [each.effect for each in planned] == [P.EFFECT_STATE_KEPT] * 2
+    assert "divided anew at the start, from 1 partition into 8 partitions" in planned[0].reason
+    assert ["CHECKPOINTS_NOT_SHARED" in str(each.warnings) for each in planned] == [True, False]
+    assert "divided" not in stays.reason
+
+
 async def test_a_plan_says_whether_a_table_is_altered_by_a_new_column(
     ready: Any, plan: Any, samples: Any
 ) -> None:

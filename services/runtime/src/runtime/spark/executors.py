@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from chassis import pressure
@@ -143,6 +144,14 @@ def _dagger(application: str) -> str:
     return name if platform == "daggers" and generation.isdigit() else application
 
 
+def asked_cores(conf: SparkConf) -> int:
+    """Return the number of cores that an application asks for in all executors; 0 where that may change."""
+    if not _lasts(conf):
+        return 0
+    cores, count = _number(conf, "spark.cores.max", 0), _number(conf, "spark.executor.instances", 0)
+    return cores or count * _number(conf, "spark.executor.cores", 1)
+
+
 def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float]) -> Executors:
     """Build the check of an application; `web_urls`: of the pages of its masters, one of which leads.
 
@@ -152,14 +161,13 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
     context = session.sparkContext
     url = str(context.master)
     master, conf = parse(url), context.getConf()
-    lasting = conf.get("spark.dynamicAllocation.enabled", "false") != "true"
-    if master is None or master.manager is not Manager.STANDALONE or not lasting:
+    if master is None or master.manager is not Manager.STANDALONE or not _lasts(conf):
         return Executors(url, lambda: 1, clock)
     spark = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
     share = RequestedShare(
         application=str(context.applicationId),
-        cores=int(conf.get("spark.cores.max", "0") or 0),
-        executor_cores=int(conf.get("spark.executor.cores", "1") or 1),
+        cores=_number(conf, "spark.cores.max", 0),
+        executor_cores=_number(conf, "spark.executor.cores", 1),
         memory_mib=int(spark.executorMemory()),
     )
     return Executors(
@@ -170,3 +178,12 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
         share=share,
         look=lambda: next(filter(None, map(master_page.read, web_urls)), None),
     )
+
+
+def _lasts(conf: SparkConf) -> bool:
+    """Tell whether an application keeps as many executors as it has asked for."""
+    return conf.get("spark.dynamicAllocation.enabled", "false") != "true"
+
+
+def _number(conf: SparkConf, name: str, default: int) -> int:
+    return int(conf.get(name, "") or default)

@@ -31,6 +31,9 @@ _GONE = ".gone"
 # separates fingerprint and generation in the name of a shadow's checkpoint (ADR 138). It counts once a file
 # with this suffix is beside it, which has the event time up to which windows were written before
 _OF, _HANDED = "~", ".handed"
+# setting of Spark in the log of offsets: its stateful queries keep to that of their first batch
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_UNKNOWN_PARTITIONS = 1_000_000
 # file in a dagger's checkpoint root: number of the last executed request to begin anew
 _ANEW = "from-start"
 
@@ -149,7 +152,7 @@ def list_candidates(root: Place, fingerprint: str) -> list[Place]:
 
 def has_committed(checkpoint: Place) -> bool:
     """Tell whether a checkpoint has a committed batch. Raises: OSError."""
-    return _last_batch(checkpoint / "commits") is not None
+    return last_batch(checkpoint / "commits") is not None
 
 
 def counting(root: Place) -> list[Place]:
@@ -162,7 +165,7 @@ def progress(root: Place) -> str:
 
     Raises: OSError.
     """
-    last = {place.name: _last_batch(place / "commits") for place in counting(root)}
+    last = {place.name: last_batch(place / "commits") for place in counting(root)}
     return " ".join(f"{name}:{batch.name if batch else ''}" for name, batch in sorted(last.items()))
 
 
@@ -216,7 +219,7 @@ def is_read_until_exact(path: Place) -> bool:
 
     Raises: OSError.
     """
-    commit = _last_batch(path / "commits")
+    commit = last_batch(path / "commits")
     try:
         through = json.loads((path / _READ_UNTIL).read_text()).get(_THROUGH)
     except (FileNotFoundError, ValueError):
@@ -251,7 +254,7 @@ def closed_until(root: Place, fingerprint: str) -> datetime | None:
 
 def _last_commit_time(checkpoint: Place) -> float:
     """Return when a checkpoint last committed; 0 for never."""
-    commit = _last_batch(checkpoint / "commits")
+    commit = last_batch(checkpoint / "commits")
     return 0.0 if commit is None else commit.modified_at()
 
 
@@ -323,7 +326,7 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
     starts = [start for file in assignments(checkpoint) for start in _starts(file)]
     complete_from = max((start["complete_from"] for start in starts), default=0)
     begun = _positions(reversed(starts))  # of a topic in several starts the first one counts
-    commit = _last_batch(checkpoint / "commits")
+    commit = last_batch(checkpoint / "commits")
     if commit is None:
         return (0, Stand(checkpoint, begun, begun, None, complete_from)) if starts else None
     when = commit.modified_at()
@@ -368,6 +371,16 @@ def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
             yield json.loads(line[line.index("{") :])
 
 
+def partitions(path: Place, batch: int) -> int:
+    """Return the number of partitions that the state of a batch is divided into. Raises: OSError.
+
+    1,000,000, more than there are, where its log does not say.
+    """
+    file = path / "offsets" / str(batch)
+    metadata: Mapping[str, Any] = next(_objects(file), {}) if file.exists() else {}
+    return int(metadata.get("conf", {}).get(_PARTITIONS, _UNKNOWN_PARTITIONS))
+
+
 def is_readable(file: Place) -> bool:
     """Tell whether a file of Spark's logs has JSON objects, as it must. Raises: OSError."""
     try:
@@ -376,7 +389,7 @@ def is_readable(file: Place) -> bool:
         return False
 
 
-def _last_batch(log: Place) -> Place | None:
+def last_batch(log: Place) -> Place | None:
     """Return the newest file of one of Spark's logs, whose files are named by batch; None if it has none."""
     batches = [entry for entry in entries(log) if entry.name.isdigit()]
     return max(batches, key=lambda entry: int(entry.name), default=None)
