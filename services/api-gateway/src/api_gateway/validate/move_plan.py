@@ -1,4 +1,4 @@
-"""Predict what becomes of a dagger's state at an edit that moves it to another cluster or other cores. Pure."""
+"""Predict what becomes of a dagger's state at an edit that moves it to another cluster. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _DIVIDED: Final = (
     " loses nothing"
 )
 _NOT_SHARED: Final = (
-    "CHECKPOINTS_NOT_SHARED: executors of cluster {} are on other hosts and cannot reach checkpoints on a disk"
-    " of the scheduler, so it would not start there: set DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a place that all"
+    "CHECKPOINTS_NOT_SHARED: executors of cluster {} are on other hosts, cannot reach checkpoints on a disk"
+    " of the scheduler, and it would not start: set DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a place that all"
     " of them see first"
 )
 

@@ -128,7 +128,7 @@ class Driver:
             patience=assembled.patience,
             completed=job.begin_completion(launch, assembled, chosen, datetime.now(UTC)),
             early=assembled.updates,
-            waiting=lambda: executing.waiting,
+            executors=executing,
         )
         session.streams.addListener(listener)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from pyspark import SparkConf
@@ -19,6 +20,7 @@ from daggerspec import exits
 from daggerspec.master import Manager, parse
 from runtime.errors import JobError, external
 from runtime.spark import master_page
+from runtime.spark.executor_ends import describe_ends, read_ends
 from runtime.spark.master_page import MasterState
 
 _PERIOD_S: Final = 5.0
@@ -58,17 +60,20 @@ class Executors:
         *,
         share: RequestedShare = RequestedShare("", 0, 1, 0),
         look: Callable[[], MasterState | None] = lambda: None,
+        ends: Callable[[], str] = lambda: "",
     ) -> None:
         """count: returns the number of executors.
 
         overload: returns what overloads this host; empty if nothing does. look: returns the state of the
-        master; None where its page does not answer.
+        master; None where its page does not answer. ends: describes executors that ended lately.
         """
         self._master, self._count, self._clock, self._overload = master, count, clock, overload
-        self._share, self._look = share, look
+        self._share, self._look, self._ends = share, look, ends
         self._next, self._without, self._unknown = clock(), 0, 0
         self.waiting = ""
         """What the driver waits for, for a person; empty while it has executors, or may have soon."""
+        self.ended = ""
+        """Which executors ended lately, and of what, for a person; empty for none."""
 
     def check(self) -> None:
         """Check that there are executors, or were lately, or that the master knows who waits for them.
@@ -78,6 +83,7 @@ class Executors:
         if self._clock() < self._next:
             return
         self._next = self._clock() + _PERIOD_S
+        self.ended = self._ends()
         self._without = 0 if self._count() else self._without + 1
         self.waiting = ""
         if self._without < _LOOKS_WAITING:
@@ -161,8 +167,14 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
     context = session.sparkContext
     url = str(context.master)
     master, conf = parse(url), context.getConf()
-    if master is None or master.manager is not Manager.STANDALONE or not _lasts(conf):
+    if master is None or master.is_local or not _lasts(conf):
         return Executors(url, lambda: 1, clock)
+
+    def ends() -> str:
+        return describe_ends(read_ends(session), datetime.now(UTC))
+
+    if master.manager is not Manager.STANDALONE:
+        return Executors(url, lambda: 1, clock, ends=ends)
     spark = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
     share = RequestedShare(
         application=str(context.applicationId),
@@ -177,6 +189,7 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
         clock,
         share=share,
         look=lambda: next(filter(None, map(master_page.read, web_urls)), None),
+        ends=ends,
     )
 
 
