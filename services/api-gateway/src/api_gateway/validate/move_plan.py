@@ -15,6 +15,10 @@ _DIVIDED: Final = (
     "; its state is divided anew at the start, from {} into {}, one for each core: that takes seconds, and"
     " loses nothing"
 )
+_UNDIVIDED: Final = (
+    "; its state is in memory and stays in {}, where {} would use all cores: with `state: disk` it is read again"
+    " once, and divided from then on"
+)
 _NOT_SHARED: Final = (
     "CHECKPOINTS_NOT_SHARED: executors of cluster {} are on other hosts, cannot reach checkpoints on a disk"
     " of the scheduler, and it would not start: set DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a place that all"
@@ -22,12 +26,16 @@ _NOT_SHARED: Final = (
 )
 
 
-def describe_division(before: spec_pb2.DaggerSpec, after: spec_pb2.DaggerSpec, fleet: Fleet) -> str:
+def describe_division(
+    before: spec_pb2.DaggerSpec, after: spec_pb2.DaggerSpec, fleet: Fleet, *, on_disk: bool
+) -> str:
     """Describe how the next driver divides the state that it goes on with, as the rest of a sentence; empty
-    where it stays as it is.
+    where there are as many cores as before.
     """
     old, new = (_partitions(spec, fleet) for spec in (before, after))
-    return "" if old == new or not (old and new) else _DIVIDED.format(*map(_count, (old, new)))
+    if old == new or not (old and new):
+        return ""
+    return (_DIVIDED if on_disk else _UNDIVIDED).format(*map(_count, (old, new)))
 
 
 def warn_of_unshared_checkpoints(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Iterator[str]:

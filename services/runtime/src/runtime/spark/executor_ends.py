@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from daggerspec import limits
 
 _SPAN: Final = timedelta(seconds=limits.RECENT_S)
-# What a text of Spark has, and what that means; the first that is found counts. Of Kubernetes it is the reason
-# in the status of the pod or the container, of YARN that of the node manager. 52 is what an executor exits with
-# whose own heap is full.
+# What a text of Spark has, and what that means; the first that is found counts. Of Kubernetes it is the
+# reason in the status of the pod or the container, of YARN that of the node manager. 52 is what an executor
+# exits with whose own heap is full.
 _CAUSES: Final = (
     (
         r"termination reason: OOMKilled",

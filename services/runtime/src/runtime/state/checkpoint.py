@@ -31,9 +31,6 @@ _GONE = ".gone"
 # separates fingerprint and generation in the name of a shadow's checkpoint (ADR 138). It counts once a file
 # with this suffix is beside it, which has the event time up to which windows were written before
 _OF, _HANDED = "~", ".handed"
-# setting of Spark in the log of offsets: its stateful queries keep to that of their first batch
-_PARTITIONS = "spark.sql.shuffle.partitions"
-_UNKNOWN_PARTITIONS = 1_000_000
 # file in a dagger's checkpoint root: number of the last executed request to begin anew
 _ANEW = "from-start"
 
@@ -371,14 +368,14 @@ def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
             yield json.loads(line[line.index("{") :])
 
 
-def partitions(path: Place, batch: int) -> int:
-    """Return the number of partitions that the state of a batch is divided into. Raises: OSError.
+def settings(path: Place, batch: int) -> Mapping[str, str]:
+    """Read the settings of Spark that a batch was begun with, which its checkpoint keeps to. Raises: OSError.
 
-    1,000,000, more than there are, where its log does not say.
+    Empty where the log of offsets does not say.
     """
     file = path / "offsets" / str(batch)
     metadata: Mapping[str, Any] = next(_objects(file), {}) if file.exists() else {}
-    return int(metadata.get("conf", {}).get(_PARTITIONS, _UNKNOWN_PARTITIONS))
+    return metadata.get("conf", {})
 
 
 def is_readable(file: Place) -> bool:

@@ -89,7 +89,12 @@ def _missing(path: Place) -> Iterator[str]:
         if not checkpoint.is_readable(file):
             yield f"its file `{name}` cannot be read"
     if committed:
-        yield from _missing_state(path / "state", last + 1, checkpoint.partitions(path, last))
+        yield from _missing_state(path / "state", last + 1, _partitions(path, last))
+
+
+def _partitions(path: Place, batch: int) -> int:
+    """Return the number of partitions that state has; more than there are where no log says so."""
+    return int(checkpoint.settings(path, batch).get("spark.sql.shuffle.partitions", 1_000_000))
 
 
 def _batches(log: Place) -> set[int]:

@@ -20,7 +20,13 @@ from runtime.errors import internal
 from runtime.state import checkpoint
 from runtime.state.store import Place
 
-_SETTING = "spark.sql.shuffle.partitions"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_PROVIDER, _ON_DISK = "spark.sql.streaming.stateStore.providerClass", "RocksDB"
+_IN_MEMORY = (
+    "Spark divides no state in memory. With `state: disk` its open windows are read again once, and its state"
+    " is divided from then on."
+)
+_UNFINISHED = "its last batch was not finished when it moved. `daggers restart` divides it and loses nothing."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +46,20 @@ def plan_division(path: Place, wanted: int) -> Division:
     """Decide how the state of a checkpoint gets `wanted` partitions. Raises: OSError.
 
     A division that a launch before this one began is finished first: Spark accepts no other one until then.
+    State in memory stays as it is: Spark's `repartition` refuses it, after it has written that it begins.
     """
     begun, committed = checkpoint.last_batch(path / "offsets"), checkpoint.last_batch(path / "commits")
     if begun is None or committed is None or not (path / "state").is_dir():
         return NOTHING_OWED
-    now, last = (checkpoint.partitions(path, int(batch.name)) for batch in (begun, committed))
+    settings = [checkpoint.settings(path, int(batch.name)) for batch in (begun, committed)]
+    now, last = (int(each.get(_PARTITIONS, wanted)) for each in settings)
     unfinished = () if now == last else (now,)
-    if now == wanted or (begun.name != committed.name and not unfinished):
-        is_late = now != wanted
-        return Division(unfinished, _describe_delay(now, wanted) if is_late else "")
+    if now == wanted:
+        return Division(unfinished)
+    if _ON_DISK not in settings[0].get(_PROVIDER, ""):
+        return Division((), _warn(now, wanted, _IN_MEMORY))
+    if begun.name != committed.name and not unfinished:
+        return Division((), _warn(now, wanted, _UNFINISHED))
     return Division((*unfinished, wanted))
 
 
@@ -75,14 +86,11 @@ def divide(session: SparkSession, path: Place, numbers: tuple[int, ...]) -> None
 
 def wanted(session: SparkSession) -> int:
     """Return the number of partitions that a query of this session begins with."""
-    return int(session.conf.get(_SETTING) or 1)
+    return int(session.conf.get(_PARTITIONS) or 1)
 
 
-def _describe_delay(now: int, wanted: int) -> str:
-    return (
-        f"{STATE_UNDIVIDED}: it computes in {now} task{'s' if now > 1 else ''} and not in {wanted}: its last"
-        " batch was not finished when it moved. `daggers restart` divides its state, and loses nothing."
-    )
+def _warn(now: int, wanted: int, why: str) -> str:
+    return f"{STATE_UNDIVIDED}: it computes in {now} task{'s' if now > 1 else ''} and not in {wanted}: {why}"
 
 
 def _first_line(problem: BaseException) -> str:
