@@ -1,4 +1,4 @@
-"""A dagger on YARN with its checkpoint on HDFS is exact over a kill: both of one node, from Maven's repository."""
+"""A dagger on YARN with its checkpoint on HDFS is exact over a kill: both of one node, from Maven's jars."""
 
 import signal
 from collections.abc import Iterator

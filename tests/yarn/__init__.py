@@ -26,7 +26,7 @@ VERSION = "3.5.0"
 HOME = Path(sys.prefix) / "share" / "daggers" / f"miniyarn-{VERSION}"
 DEADLINE_S = 240.0
 _HERE = Path(__file__).parent
-# What the mini cluster's jar stands on is not in it, and not named by it either. Hadoop's client is PySpark's.
+# What the mini cluster stands on is not in its jar, and not named by it. Hadoop's client is PySpark's.
 _DEPENDENCIES = f"""\
 <dependency org="org.apache.hadoop" name="hadoop-client-minicluster" rev="{VERSION}" conf="default->master"/>
 <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>

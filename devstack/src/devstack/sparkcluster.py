@@ -186,8 +186,8 @@ def main(argv: list[str]) -> int:
         return _say(str(problem), failed=True)
     return _say(
         f"{cluster.url} has {cluster.workers} workers; its pages: {cluster.pages}\n"
-        f"It ends by itself after {cluster.minutes} minutes, or by `make spark-cluster-down`. Beside a stack of"
-        " `daggers local up`:\n"
+        f"It ends by itself after {cluster.minutes} minutes, or by `make spark-cluster-down`. Beside a stack"
+        " of `daggers local up`:\n"
         f"  daggers cluster register spark --kafka HOST:PORT --spark-master {cluster.url}"
         f" --spark-web-url {cluster.pages}"
     )

@@ -16,8 +16,8 @@ _DIVIDED: Final = (
     " loses nothing"
 )
 _UNDIVIDED: Final = (
-    "; its state is in memory and stays in {}, where {} would use all cores: with `state: disk` it is read again"
-    " once, and divided from then on"
+    "; its state is in memory and stays in {}, where {} would use all cores: with `state: disk` it is read"
+    " again once, and divided from then on"
 )
 _NOT_SHARED: Final = (
     "CHECKPOINTS_NOT_SHARED: executors of cluster {} are on other hosts, cannot reach checkpoints on a disk"
