@@ -16,23 +16,29 @@ DEADLINE_S = 30.0
 
 
 @contextmanager
-def limited(processes: Iterable[psutil.Process], size: int) -> Iterator[Callable[[], int]]:
+def limited(
+    processes: Iterable[psutil.Process], size: int, *, settle_s: float = 0.0
+) -> Iterator[Callable[[], int]]:
     """These processes, and what they start, have `size` bytes together: the kernel kills who wants more.
 
     Yields a count of those it has killed. Pages that they had before are not counted. Skips the test where no
-    group can be made.
+    group can be made. settle_s: for so long they have no limit, so that who counts kills in their group has
+    looked there before.
     """
     version_1 = (ROOT / "memory").is_dir()
     group = (ROOT / "memory" if version_1 else ROOT) / f"daggers-test-{uuid4().hex[:8]}"
+    limit = group / ("memory.limit_in_bytes" if version_1 else "memory.max")
     try:
         group.mkdir()
-        (group / ("memory.limit_in_bytes" if version_1 else "memory.max")).write_text(str(size))
+        limit.write_text("-1" if version_1 else "max")
     except OSError as refused:
         pytest.skip(f"no cgroup can be made here: {refused.strerror}")
     try:
         for process in processes:
             with suppress(psutil.Error, ProcessLookupError):
                 (group / "cgroup.procs").write_text(str(process.pid))
+        time.sleep(settle_s)
+        limit.write_text(str(size))
         events = group / ("memory.oom_control" if version_1 else "memory.events")
         yield lambda: int(dict(map(str.split, events.read_text().splitlines()))["oom_kill"])
     finally:

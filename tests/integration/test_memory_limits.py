@@ -30,7 +30,7 @@ def test_a_driver_that_the_kernel_kills_for_its_memory_goes_on_and_is_exact(
         until(lambda: counts(rows(stack.kafka, name)).total() > 0)
         jvm, python = halves(stack, name)
         hit = [jvm] if victim == "jvm" else [each for each in jvm.children(recursive=True) if each != python]
-        with limited(hit, 4 * MIB) as killed:
+        with limited(hit, 4 * MIB, settle_s=3) as killed:
             feed.order = "x" * 4_000  # what they had may be enough for more of the same
             until(lambda: killed() > 0)
             feed.order = ""

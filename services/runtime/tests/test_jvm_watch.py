@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from chassis.oomkills import KillCount
 from daggerspec.exits import NO_EXECUTORS
 from runtime.errors import UNEXPECTED
-from runtime.spark.jvm import JvmWatch, kills
+from runtime.spark.jvm import JvmWatch
 
 # A process that starts the one below; the one below kills it and explains a failure it has no words for.
 STARTS = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
@@ -40,14 +41,11 @@ def test_a_parent_that_dies_a_moment_after_the_failure_is_waited_for(tmp_path: P
 
 
 def test_a_parent_that_died_while_the_kernel_killed_for_memory_died_of_that() -> None:
-    counts = iter([7, 8])
+    group = Path("memory.events")
+    counts = iter([KillCount(group, 7), KillCount(group, 8)])
 
     assert JvmWatch(lambda: next(counts)).death().reason == "OUT_OF_MEMORY"
-    assert JvmWatch(lambda: 7).death().reason == "JVM_GONE"
-
-
-def test_the_kernel_counts_what_it_kills() -> None:
-    assert kills() >= 0
+    assert JvmWatch(lambda: KillCount(group, 7)).death().reason == "JVM_GONE"
 
 
 def test_with_a_living_parent_the_failure_is_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,21 @@ def test_a_clean_end_is_no_error_whatever_an_earlier_word_said() -> None:
     assert classify_exit(0, None).HasField("code")
 
 
+def test_a_driver_is_killed_for_memory_only_where_the_kernel_counts_it() -> None:
+    gone = MessageToJson(events_pb2.DaggerError(domain=EXTERNAL, reason="JVM_GONE", retryable=True))
+    killed = [classify_exit(-9, left, killed_for_memory=True).error for left in (None, gone)]
+    unknown = classify_exit(137, None).error
+
+    assert {(each.domain, each.reason, each.retryable) for each in killed} == {(USER, "OUT_OF_MEMORY", True)}
+    assert "by whom is unknown" in unknown.detail
+    assert (
+        classify_exit(
+            64, MessageToJson(events_pb2.DaggerError(reason="BAD_SQL")), killed_for_memory=True
+        ).error.reason
+        == "BAD_SQL"
+    )
+
+
 def test_no_exit_code_is_not_zero() -> None:
     assert not classify_exit(None, None).HasField("code")
 

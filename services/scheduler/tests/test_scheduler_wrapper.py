@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from services.scheduler.tests.scheduler_world import DEADLINE_S, there
+from tests.cgroups import limited
 
 from chassis import drivers, processes
 from daggerspec.rundir import DriverIdentity
+from scheduler.drivers.wrapper import _LOOK_MS
 
 PYTHON = [sys.executable, "-c"]
 
@@ -34,6 +37,34 @@ def test_the_exit_code_is_written_down(tmp_path: Path, program: str, code: str) 
     wrapped(tmp_path, *PYTHON, program).wait(DEADLINE_S)
 
     assert (tmp_path / "exit-code").read_text() == f"{code}\n"
+
+
+async def test_a_driver_that_the_kernel_killed_for_memory_is_told_from_one_that_somebody_killed(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import os, time; open('pid', 'w').write(str(os.getpid()));\n"
+        "while not os.path.exists('go'): time.sleep(0.05)\n"
+        "kept = bytearray(os.urandom(64 * 2**20))"
+    )
+    for name in ("counted", "somebody"):
+        (tmp_path / name).mkdir()
+    hungry, killed = (wrapped(tmp_path / name, *PYTHON, program) for name in ("counted", "somebody"))
+    for name in ("counted", "somebody"):
+        await there(tmp_path / name / "pid")
+    pids = [int((tmp_path / name / "pid").read_text()) for name in ("counted", "somebody")]
+    twice_s = 2 * _LOOK_MS / 1000 + 1
+    with limited([psutil.Process(pids[0])], 16 * 2**20, settle_s=twice_s) as kills:
+        (tmp_path / "counted" / "go").touch()
+        os.kill(pids[1], signal.SIGKILL)
+        for wrapper in (hungry, killed):
+            wrapper.wait(DEADLINE_S)
+        counted = kills()
+    files = [tmp_path / name / "killed-for-memory" for name in ("counted", "somebody")]
+
+    assert [(file.parent / "exit-code").read_text() for file in files] == ["-9\n"] * 2
+    assert counted > 0
+    assert [file.exists() for file in files] == [True, False]
 
 
 def test_the_code_of_a_launch_that_ended_before_the_others_of_its_process_stays(tmp_path: Path) -> None:

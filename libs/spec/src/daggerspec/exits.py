@@ -70,6 +70,17 @@ def heap_full(heap_mib: int = 0) -> events_pb2.DaggerError:
     )
 
 
+def killed_for_memory() -> events_pb2.DaggerError:
+    """Build the error of a driver of which the kernel has killed a process for memory, by its own count."""
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_USER,
+        reason=OUT_OF_MEMORY,
+        detail="the kernel killed its driver for memory, by its own count: let its control group have"
+        " more, run fewer drivers there, or give this one less driver_memory",
+        retryable=True,
+    )
+
+
 def left_no_word(exited: events_pb2.Exited) -> bool:
     """Return whether a driver ended without an error of its own: cleanly, or killed before it wrote one."""
     return not exited.HasField("error") or exited.error.reason in (LOST, KILLED)

@@ -21,6 +21,10 @@ PAUSED: Final = "paused-sinks"
 """Names of sinks whose rows wait in their logs, a line each: the scheduler writes it."""
 EXIT: Final = "exit.json"
 EXIT_CODE: Final = "exit-code"
+KILLED_FOR_MEMORY: Final = "killed-for-memory"
+"""Of a driver that SIGKILL ended while the kernel killed for memory where it was: how many processes. Its
+wrapper writes it.
+"""
 MEMBERS: Final = "members"
 """Of a driver's process, in the directory that it works in: links DAGGER.GENERATION to the run directories of
 launches that it runs, too (ADR 230).

@@ -98,17 +98,6 @@ def jvm_gone() -> JobError:
     return external("JVM_GONE", "The JVM of the driver has died; driver.log may say why.", retryable=True)
 
 
-def killed_for_memory() -> JobError:
-    """Make the error of a JVM that the kernel has killed."""
-    return JobError(
-        USER,
-        exits.OUT_OF_MEMORY,
-        "The kernel killed the JVM of the driver when its host was out of memory: run fewer drivers there, or"
-        " give this one less driver_memory.",
-        retryable=True,
-    )
-
-
 def worker_full() -> JobError:
     """Make the error of a Python worker that wants more than it may have."""
     return JobError(

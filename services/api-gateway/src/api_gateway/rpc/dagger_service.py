@@ -29,10 +29,17 @@ from api_gateway.state.minute_sums import MinuteCache
 from api_gateway.state.projection import Projection
 from api_gateway.state.reader import StateReader
 from api_gateway.state.writer import RequestWriter
-from api_gateway.validate import apply_action, downstream, edit_plan, offered_streams, request_fields
+from api_gateway.validate import (
+    apply_action,
+    downstream,
+    edit_plan,
+    move_plan,
+    offered_streams,
+    request_fields,
+)
 from api_gateway.validate.dagger_requests import DaggerRequests, meta_of, refuse
 from chassis.interceptors import Context, actor
-from daggerspec import fields
+from daggerspec import fields, state
 from daggerspec.defaults import fill_defaults
 from daggerspec.violation import Violation
 from eventlog import Log
@@ -143,6 +150,11 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         answer = edit_plan.build_plan(dagger, before, after, watermark, cuts_over=self._fleet.cuts_over)
         if dagger is not None:
             answer.cost.CopyFrom(self._parts.heartbeats.cost(dagger))
+            if answer.effect == edit_plan.STATE_KEPT and after.plan is not None and after.plan.horizon:
+                on_disk = state.on_disk(after.spec, after.plan)
+                answer.reason += move_plan.describe_division(
+                    dagger.spec, after.spec, self._fleet, on_disk=on_disk
+                )
         if answer.action != apply_action.UNCHANGED:
             start = events_pb2.StartRequested(meta=meta, name=name)
             self._parts.requests.decide(start if answer.action == apply_action.STARTED else revise)
@@ -157,6 +169,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             if request.try_sinks and edit_plan.concerns_sinks(answer):
                 await self._parts.sink_tests.add_refusals(answer, name, after.spec, context)
             answer.warnings.extend(revise.warnings)
+            answer.warnings.extend(move_plan.warn_of_unshared_checkpoints(after.spec, self._fleet))
             losses = downstream.find_losses(name, before, after, self._fleet)
             trace, readable = self._parts.requests.trace_origins, self._parts.gate.readable()
             async for warning in downstream.warn_of_losses(losses, self._fleet, trace, readable):

@@ -18,7 +18,13 @@ from runtime.launch import completion, expired, progress, symptoms, waits
 from runtime.launch.completion import Completion
 from runtime.launch.launch import Launch
 from runtime.launch.progress import CommittedBatch
-from runtime.launch.symptoms import NO_OUTPUT, WAITING_FOR_EXECUTORS, DriverWarning, Symptoms
+from runtime.launch.symptoms import (
+    EXECUTORS_LOST,
+    NO_OUTPUT,
+    WAITING_FOR_EXECUTORS,
+    DriverWarning,
+    Symptoms,
+)
 from runtime.launch.waits import Waits
 from runtime.references.loading import References
 from runtime.source import metrics
@@ -28,6 +34,7 @@ from runtime.source.status import SourceState
 from runtime.source.watermark import NEVER
 from runtime.spark import helpers
 from runtime.spark.events import JsonListener
+from runtime.spark.executors import Executors
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
 
@@ -48,13 +55,13 @@ class Listener(JsonListener):
         patience: timedelta | None,
         completed: Completion,
         early: bool = False,
-        waiting: Callable[[], str] = lambda: "",
+        executors: Executors | None = None,
     ) -> None:
         """Listen for one launch.
 
         attempts: returns how often a batch was computed. patience: how long windows may take to close.
         completed: what was, as the launch begins. early: rows are written while their windows are open.
-        waiting: returns what the driver waits for before it can compute; empty for nothing.
+        executors: check of those that the driver computes with; None where nobody warns of them.
         """
         self._launch = launch
         self._checkpoint = checkpoint
@@ -65,7 +72,7 @@ class Listener(JsonListener):
         self._groups = groups
         self._symptoms = Symptoms(patience)
         self._early = early
-        self._waiting, self._waited = waiting, ""
+        self._executors, self._executors_warned = executors, ("", "")
         self._waits = Waits()
         self._completion = completed
         self._written = 0
@@ -112,16 +119,19 @@ class Listener(JsonListener):
         self._ended.add(run_id)
 
     def check(self) -> None:
-        """Record waiting records, and what the driver waits for. Called regularly: Spark sends no event while
-        they wait for a batch, nor while a batch waits for executors.
+        """Record waiting records, and what became of executors. Called regularly: Spark sends no event while
+        records wait for a batch, nor while a batch waits for executors.
         """
         published = self._source.registry.state()
         looked_at, last = published.waiting_at(), self._launch.heartbeat.progress.beat.last_progress
         if looked_at is not None and looked_at > last.ToDatetime(UTC) and published.is_reachable():
             step = partial(progress.waiting, time=looked_at, records=published.waiting())
             self._launch.heartbeat.update(step)
-        if (waited := self._waiting()) != self._waited:
-            self._waited = waited
+        if (
+            self._executors
+            and (now := (self._executors.waiting, self._executors.ended)) != self._executors_warned
+        ):
+            self._executors_warned = now
             self._warn(published)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
@@ -181,7 +191,12 @@ class Listener(JsonListener):
         windowed = self._source.windows is not None
         expiry = expired.warning(published.lost_records(), now, windowed=windowed, early=self._early)
         own += [expiry] if expiry else []
-        own += [DriverWarning(WAITING_FOR_EXECUTORS, self._waited)] if self._waited else []
+        codes = (WAITING_FOR_EXECUTORS, EXECUTORS_LOST)
+        own += [
+            DriverWarning(code, text)
+            for code, text in zip(codes, self._executors_warned, strict=True)
+            if text
+        ]
         all_warnings = (
             *self._plan_warnings,
             *published.warnings(),

@@ -27,6 +27,8 @@ NO_OUTPUT: Final = "NO_OUTPUT"
 """Code of the warning of input without output."""
 WAITING_FOR_EXECUTORS: Final = "WAITING_FOR_EXECUTORS"
 """Code of the warning of a cluster that has none of the executors yet that the dagger needs."""
+EXECUTORS_LOST: Final = "EXECUTORS_LOST"
+"""Code of the warning of executors that ended lately."""
 # span that batches are summed over: a few dozen values, however short the trigger
 _GRAIN: Final = timedelta(seconds=5)
 _SECOND_MS: Final = 1000

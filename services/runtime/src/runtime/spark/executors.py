@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from chassis import pressure
@@ -18,6 +20,7 @@ from daggerspec import exits
 from daggerspec.master import Manager, parse
 from runtime.errors import JobError, external
 from runtime.spark import master_page
+from runtime.spark.executor_ends import describe_ends, read_ends
 from runtime.spark.master_page import MasterState
 
 _PERIOD_S: Final = 5.0
@@ -57,17 +60,20 @@ class Executors:
         *,
         share: RequestedShare = RequestedShare("", 0, 1, 0),
         look: Callable[[], MasterState | None] = lambda: None,
+        ends: Callable[[], str] = lambda: "",
     ) -> None:
         """count: returns the number of executors.
 
         overload: returns what overloads this host; empty if nothing does. look: returns the state of the
-        master; None where its page does not answer.
+        master; None where its page does not answer. ends: describes executors that ended lately.
         """
         self._master, self._count, self._clock, self._overload = master, count, clock, overload
-        self._share, self._look = share, look
+        self._share, self._look, self._ends = share, look, ends
         self._next, self._without, self._unknown = clock(), 0, 0
         self.waiting = ""
         """What the driver waits for, for a person; empty while it has executors, or may have soon."""
+        self.ended = ""
+        """Which executors ended lately, and of what, for a person; empty for none."""
 
     def check(self) -> None:
         """Check that there are executors, or were lately, or that the master knows who waits for them.
@@ -77,6 +83,7 @@ class Executors:
         if self._clock() < self._next:
             return
         self._next = self._clock() + _PERIOD_S
+        self.ended = self._ends()
         self._without = 0 if self._count() else self._without + 1
         self.waiting = ""
         if self._without < _LOOKS_WAITING:
@@ -143,6 +150,14 @@ def _dagger(application: str) -> str:
     return name if platform == "daggers" and generation.isdigit() else application
 
 
+def asked_cores(conf: SparkConf) -> int:
+    """Return the number of cores that an application asks for in all executors; 0 where that may change."""
+    if not _lasts(conf):
+        return 0
+    cores, count = _number(conf, "spark.cores.max", 0), _number(conf, "spark.executor.instances", 0)
+    return cores or count * _number(conf, "spark.executor.cores", 1)
+
+
 def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float]) -> Executors:
     """Build the check of an application; `web_urls`: of the pages of its masters, one of which leads.
 
@@ -152,14 +167,19 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
     context = session.sparkContext
     url = str(context.master)
     master, conf = parse(url), context.getConf()
-    lasting = conf.get("spark.dynamicAllocation.enabled", "false") != "true"
-    if master is None or master.manager is not Manager.STANDALONE or not lasting:
+    if master is None or master.is_local or not _lasts(conf):
         return Executors(url, lambda: 1, clock)
+
+    def ends() -> str:
+        return describe_ends(read_ends(session), datetime.now(UTC))
+
+    if master.manager is not Manager.STANDALONE:
+        return Executors(url, lambda: 1, clock, ends=ends)
     spark = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
     share = RequestedShare(
         application=str(context.applicationId),
-        cores=int(conf.get("spark.cores.max", "0") or 0),
-        executor_cores=int(conf.get("spark.executor.cores", "1") or 1),
+        cores=_number(conf, "spark.cores.max", 0),
+        executor_cores=_number(conf, "spark.executor.cores", 1),
         memory_mib=int(spark.executorMemory()),
     )
     return Executors(
@@ -169,4 +189,14 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
         clock,
         share=share,
         look=lambda: next(filter(None, map(master_page.read, web_urls)), None),
+        ends=ends,
     )
+
+
+def _lasts(conf: SparkConf) -> bool:
+    """Tell whether an application keeps as many executors as it has asked for."""
+    return conf.get("spark.dynamicAllocation.enabled", "false") != "true"
+
+
+def _number(conf: SparkConf, name: str, default: int) -> int:
+    return int(conf.get(name, "") or default)

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from daggers.v1 import events_pb2
 
+from chassis.oomkills import KillCount, OomKills
 from daggerspec import exits
 from runtime import errors
 
 _POLL_S = 1.0
 # a dying process closes its sockets first; its children see its end after its memory is freed
 _DYING_S = 3.0
-_VMSTAT = Path("/proc/vmstat")
-
-
-def kills() -> int:
-    """Return how many processes the kernel killed for memory since boot; 0 where it does not count them."""
-    try:
-        match = re.search(r"^oom_kill (\d+)$", _VMSTAT.read_text("ascii"), re.MULTILINE)
-    except OSError:
-        return 0
-    return int(match[1]) if match else 0
 
 
 class JvmWatch:
     """Watches the parent process of this moment, which is the JVM."""
 
-    def __init__(self, kills: Callable[[], int] = kills) -> None:
+    def __init__(self, kills: Callable[[], KillCount] | None = None) -> None:
+        """kills: returns what the kernel has killed for memory where the JVM is."""
         self._pid = os.getppid()
-        self._kills = kills
-        self._before = self._last = kills()
+        self._kills = kills or OomKills(self._pid).read
+        self._before = self._last = self._kills()
         self._explained: BaseException | None = None
 
     def follow(self, end: Callable[[], None]) -> None:
@@ -71,8 +61,7 @@ class JvmWatch:
 
         Its exit code only the scheduler knows.
         """
-        killed = self._kills() > self._before
-        return (errors.killed_for_memory() if killed else errors.jvm_gone()).error
+        return exits.killed_for_memory() if self._kills().since(self._before) else errors.jvm_gone().error
 
     def _gone(self) -> bool:
         return os.getppid() != self._pid

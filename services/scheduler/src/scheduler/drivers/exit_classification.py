@@ -8,6 +8,7 @@ from typing import Final
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import Parse, ParseError
 
+from daggerspec import exits
 from daggerspec.exits import HEAP_FULL, KILLED, LOST, MEANINGS, heap_full
 
 # The Python half sees its JVM die, and not of what.
@@ -17,12 +18,16 @@ _EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
 _INTERNAL = events_pb2.ERROR_DOMAIN_INTERNAL
 
 
-def classify_exit(code: int | None, left: str | None, *, heap_mib: int = 0) -> events_pb2.Exited:
+def classify_exit(
+    code: int | None, left: str | None, *, heap_mib: int = 0, killed_for_memory: bool = False
+) -> events_pb2.Exited:
     """Build the fact for an exit code (-N: killed by signal N; None: it left none) and the text of exit.json.
 
-    heap_mib: the driver's heap; 0 when it is not known.
+    heap_mib: the driver's heap; 0 when it is not known. killed_for_memory: by the kernel's own count.
     """
     error = _parse_error(left)
+    if killed_for_memory and (error is None or error.reason == _JVM_GONE):
+        error = exits.killed_for_memory()
     if code == HEAP_FULL and (error is None or error.reason == _JVM_GONE):
         error = heap_full(heap_mib)
     fact = events_pb2.Exited(error=error or _guess_error(code))
@@ -58,7 +63,9 @@ def _guess_error(code: int | None) -> events_pb2.DaggerError:
     number = -code if code < 0 else code - 128
     if number in set(signal.Signals):
         name = signal.Signals(number).name
-        hint = "; often the host was out of memory" if number == signal.SIGKILL else ""
+        hint = (
+            "; by whom is unknown: the kernel counts no kill for memory" if number == signal.SIGKILL else ""
+        )
         return events_pb2.DaggerError(
             domain=_EXTERNAL, reason=KILLED, detail=f"its driver was killed by {name}{hint}", retryable=True
         )

@@ -406,7 +406,12 @@ class Drivers:
         code = _read(run_dir / rundir.EXIT_CODE) or ""
         left = _read(run_dir / rundir.EXIT)
         number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
-        return exit_classification.classify_exit(number, left, heap_mib=_heap_mib(run_dir))
+        return exit_classification.classify_exit(
+            number,
+            left,
+            heap_mib=_heap_mib(run_dir),
+            killed_for_memory=(run_dir / rundir.KILLED_FOR_MEMORY).exists(),
+        )
 
     def deployment(self, handle: events_pb2.DriverHandle) -> str:
         """Return how the deployment ended a driver that is gone, in one clause; empty where nothing proves

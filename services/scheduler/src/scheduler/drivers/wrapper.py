@@ -15,18 +15,25 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
+import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from chassis import drivers, processes
 from chassis.files import replace_text
+from chassis.oomkills import OomKills
 from daggerspec import rundir
 
 # How long the rest of the session may take to end by itself: the Python half may still write exit.json.
 LINGER_S = 5.0
 NOT_STARTED = 127
+# SIGKILL to the JVM; and to its Python half, after which the JVM exits with what that exited with.
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+# A process that is killed for memory may take seconds to be gone: the count before the last one decides.
+_LOOK_MS = 5000
 
 
 def main(argv: list[str]) -> int:
@@ -51,14 +58,30 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"{error.filename or arguments.command[0]}: {error.strerror}\n")
         code = NOT_STARTED
     else:
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
+        code, kills = _wait(child)
         _end_session()
+        if kills and code in _KILLED:
+            replace_text(Path(rundir.KILLED_FOR_MEMORY), f"{kills}\n", durable=True)
     # Where it works: the directory of a spare has moved to its launch's by now. Of a process of several
     # launches the code is that of the last one, and this may not be the last.
     if not (Path(rundir.MEMBERS).is_dir() and Path(rundir.EXIT_CODE).exists()):
         replace_text(Path(rundir.EXIT_CODE), f"{code}\n", durable=True)
     return 0
+
+
+def _wait(child: int) -> tuple[int, int]:
+    """Wait for a child; return its exit code, and how many processes the kernel killed for memory meanwhile:
+    in the last seconds, where it was.
+    """
+    counts = OomKills(child)
+    before = last = counts.read()
+    with suppress(OSError), os.fdopen(os.pidfd_open(child)) as process:  # kernels before 5.3 have none
+        ended = select.poll()
+        ended.register(process, select.POLLIN)
+        while not ended.poll(_LOOK_MS):
+            before, last = last, counts.read()
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), counts.read().since(before)
 
 
 def _become(name: str) -> None:
