@@ -10,22 +10,17 @@ export interface RowWindow {
 /**
  * The rows that meet a part of a list, from `top` to `bottom` in pixels from its beginning.
  *
- * height: pixels of a row with its gap, as it was drawn; undefined for one that never was: it is taken to be as high
- * as those that were, or `guess`.
+ * height: pixels of a row with its gap, as it was drawn, or as it is taken to be.
  */
 export function rowWindow(
   rows: number,
-  height: (row: number) => number | undefined,
-  guess: number,
+  height: (row: number) => number,
   top: number,
   bottom: number,
 ): RowWindow {
-  const known = Array.from({ length: rows }, (_, row) => height(row));
-  const drawn = known.filter((each) => each !== undefined);
-  const usual = drawn.length ? drawn.reduce((sum, each) => sum + each, 0) / drawn.length : guess;
   let [first, last, before, behind, at] = [0, 0, 0, 0, 0];
   for (let row = 0; row < rows; row++) {
-    const own = known[row] ?? usual;
+    const own = height(row);
     if (at + own <= top && row < rows - 1) {
       first = last = row + 1;
       before += own;
