@@ -1,4 +1,4 @@
-"""The first page: whether all is well, whose it is where not, and a thousand daggers."""
+"""The first page: whether all is well, whose it is where not, and ten thousand daggers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from daggers.v1 import dagger_pb2, gateway_pb2, spec_pb2, vitals_pb2
+import pytest
+from daggers.v1 import dagger_pb2, events_pb2, gateway_pb2, spec_pb2, vitals_pb2
 from playwright.sync_api import Page, expect
+from tests.integration.faults import until
 from tests.portal.answers import answer, answer_once
 from tests.portal.axe import violations
 from tests.portal.conftest import Visit
 
 Opened = Callable[..., Visit]
-MANY = 1_000
+MANY = 10_000
+DRAWN = 60
+SCROLL_TO_END = "main => { main.scrollTop = main.scrollHeight; return main.scrollTop; }"
 
 
 def serve_daggers(page: Page, daggers: list[dagger_pb2.Dagger]) -> None:
@@ -24,8 +28,11 @@ def serve_daggers(page: Page, daggers: list[dagger_pb2.Dagger]) -> None:
     page.route(re.compile("DaggerService/ListDaggers"), lambda route: answer_once(route, listed))
 
 
-def dagger(number: int, phase: dagger_pb2.Phase.ValueType, team: str, late: int = 0) -> dagger_pb2.Dagger:
+def dagger(
+    number: int, phase: dagger_pb2.Phase.ValueType, team: str, late: int = 0, error: str = ""
+) -> dagger_pb2.Dagger:
     return dagger_pb2.Dagger(
+        last_error=events_pb2.DaggerError(detail=error) if error else None,
         name=f"dagger-{number:04}",
         phase=phase,
         spec=spec_pb2.DaggerSpec(team=team, cluster="local"),
@@ -61,20 +68,32 @@ def test_trouble_is_shown_by_team_and_leads_to_its_daggers(visit: Opened, packag
     expect(cards).to_have_count(3)
 
 
-def test_a_thousand_daggers_come_as_one_scrolls_and_are_searched(visit: Opened) -> None:
+@pytest.mark.parametrize("width", [1440, 360])
+def test_of_ten_thousand_daggers_those_are_drawn_that_are_seen(visit: Opened, width: int) -> None:
     one = visit()
-    serve_daggers(one.page, [dagger(number, dagger_pb2.RUNNING, "food") for number in range(MANY)])
+    one.page.set_viewport_size({"width": width, "height": 900})
+    # Those that failed stand first, and are higher by a line that says why.
+    failed = [dagger(number, dagger_pb2.FAILED, "food", error="it ends at once") for number in range(20)]
+    running = [dagger(number, dagger_pb2.RUNNING, "food") for number in range(20, MANY)]
+    serve_daggers(one.page, [*failed, *running])
     page = one.open("/", "Daggers")
-    cards = page.get_by_role("main").get_by_role("list").get_by_role("listitem")
-    expect(cards.first).to_be_visible()
-    assert cards.count() < MANY // 2
+    main = page.get_by_role("main")
+    cards = main.get_by_role("list").get_by_role("listitem")
+    expect(cards.first).to_contain_text("dagger-0000")
+    assert cards.count() < DRAWN
+    scrolled_px = main.evaluate(SCROLL_TO_END)
     last = page.get_by_role("link", name=f"dagger-{MANY - 1:04}")
-    for _ in range(60):
-        if last.count():
-            break
-        cards.last.scroll_into_view_if_needed()
-        page.wait_for_timeout(50)
-    expect(last).to_be_attached()
+    expect(last).to_be_in_viewport()
+    expect(cards.last).to_have_attribute("aria-posinset", str(MANY))
+    assert cards.count() < DRAWN
+    assert scrolled_px > MANY / 4 * 100  # all of them are scrolled past
+    # As one goes back row by row, no card jumps away from under the pointer.
+    box = last.bounding_box()
+    assert box is not None
+    page.mouse.move(width / 2, 450)
+    page.mouse.wheel(0, -200)
+    until(lambda: abs((last.bounding_box() or {"y": 0})["y"] - box["y"] - 200) < 2)
     page.get_by_role("searchbox").fill("dagger-0007 food")
 
     expect(cards).to_have_count(1)
+    expect(cards).to_be_in_viewport()

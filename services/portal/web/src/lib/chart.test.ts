@@ -99,6 +99,23 @@ it("CSV has every digit, and quotes what needs it", () => {
   );
 });
 
+it.each([
+  ["=1+1", "'=1+1"],
+  ['=HYPERLINK("http://a","b")', `"'=HYPERLINK(""http://a"",""b"")"`],
+  ["@SUM(A1)", "'@SUM(A1)"],
+  ["-2+3", "'-2+3"],
+  ["＝1", "'＝1"],
+  ["\t=1", "'\t=1"],
+  ["-12.5", "-12.5"],
+  ["+62", "+62"],
+  ["a=1", "a=1"],
+  [-5, "-5"],
+])("CSV of the text %s runs in no spreadsheet", (cell, expected) => {
+  const columns = [{ name: "city", kind: typeof cell === "number" ? "number" : "tag" } as const];
+
+  expect(csv({ columns, rows: [[cell]] })).toBe(`city\r\n${expected}\r\n`);
+});
+
 describe("the address of a chart", () => {
   const NOW = 1_800_000_000_000;
   it("has all that it shows, and is read back", () => {

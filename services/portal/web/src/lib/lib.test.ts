@@ -9,7 +9,7 @@ import { type Row, RowSchema } from "../gen/daggers/v1/output_pb.ts";
 import { lines } from "./diff.ts";
 import { bytes, count, formats, since } from "./format.ts";
 import { words } from "./happened.ts";
-import { byUrgency, matches, trouble } from "./phase.ts";
+import { byUrgency, finder, trouble } from "./phase.ts";
 import { offset } from "./places.ts";
 import { pause, problem } from "./problem.ts";
 import { flux } from "./flux.ts";
@@ -88,8 +88,8 @@ describe("daggers", () => {
     expect(all.sort(byUrgency).map((each) => each.name)).toEqual(["d", "a", "b", "c"]);
   });
   it("are found by each word, wherever it stands", () => {
-    expect(matches(dagger("completed", Phase.RUNNING), "PRIC compl")).toBe(true);
-    expect(matches(dagger("completed", Phase.RUNNING), "fraud")).toBe(false);
+    expect(finder("PRIC compl")(dagger("completed", Phase.RUNNING))).toBe(true);
+    expect(finder("fraud")(dagger("completed", Phase.RUNNING))).toBe(false);
   });
   it("say why they failed", () => {
     const failed = create(DaggerSchema, { phase: Phase.FAILED, lastError: { detail: "no such file" } });

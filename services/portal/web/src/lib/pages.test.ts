@@ -8,7 +8,7 @@ import { DaggerSpecSchema } from "../gen/daggers/v1/spec_pb.ts";
 import { VitalsSchema } from "../gen/daggers/v1/vitals_pb.ts";
 import { begun } from "./draft.ts";
 import { healthOf } from "./health.ts";
-import { matches } from "./phase.ts";
+import { finder } from "./phase.ts";
 import { received, shared } from "./share.ts";
 import { branches } from "./tree.ts";
 import { closes } from "./window.ts";
@@ -104,9 +104,9 @@ describe("the health of a team", () => {
 describe("a search", () => {
   const one = dagger("a", Phase.RUNNING, 0n);
   const topics = new Map([["bookings", "booking-log booking-log-2"]]);
-  it("finds who made a dagger", () => expect(matches(one, "ADA pricing")).toBe(true));
+  it("finds who made a dagger", () => expect(finder("ADA pricing")(one)).toBe(true));
   it("finds topics of its streams", () => {
-    expect(matches(one, "booking-log-2", topics)).toBe(true);
-    expect(matches(one, "booking-log-2")).toBe(false);
+    expect(finder("booking-log-2", topics)(one)).toBe(true);
+    expect(finder("booking-log-2")(one)).toBe(false);
   });
 });

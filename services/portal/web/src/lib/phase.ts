@@ -1,4 +1,5 @@
 import { type Dagger, Phase } from "../gen/daggers/v1/dagger_pb.ts";
+import type { DaggerSpec } from "../gen/daggers/v1/spec_pb.ts";
 import { sentence } from "./commands.ts";
 import { count, ms, since } from "./format.ts";
 
@@ -70,35 +71,32 @@ export function tally(daggers: Dagger[]): [string, number][] {
   return [...found].map(([state, those]) => [state, those.length]);
 }
 
+const URGENCY: Record<Tone, number> = { bad: 0, warn: 1, good: 2, idle: 3 };
 /** What needs a person stands first, then by name. */
-export function byUrgency(one: Dagger, other: Dagger): number {
-  const order: Tone[] = ["bad", "warn", "good", "idle"];
-  return (
-    order.indexOf(tone(one.phase)) - order.indexOf(tone(other.phase)) || (one.name < other.name ? -1 : 1)
-  );
+export const byUrgency = (one: Dagger, other: Dagger): number =>
+  URGENCY[tone(one.phase)] - URGENCY[tone(other.phase)] || (one.name < other.name ? -1 : 1);
+
+type Topics = ReadonlyMap<string, string>;
+/** What each dagger is found by, while its specification is the same: every key of a search looks at all of them. */
+const texts = new WeakMap<DaggerSpec, { topics: Topics; text: string }>();
+function textOf(dagger: Dagger, topics: Topics): string {
+  const { spec } = dagger;
+  const known = spec && texts.get(spec);
+  if (known?.topics === topics) return known.text;
+  const of = spec?.streams.map((each) => topics.get(each.stream)) ?? [];
+  const { name, creator, updater } = dagger;
+  const text = [name, spec?.team, spec?.cluster, creator, updater, reads(dagger), writes(dagger), ...of]
+    .join(" ")
+    .toLowerCase();
+  if (spec) texts.set(spec, { topics, text });
+  return text;
 }
 
 /** Whether a dagger has each of the words somewhere: name, team, who made it, streams and their topics, sinks. */
-export function matches(
-  dagger: Dagger,
-  words: string,
-  topics: ReadonlyMap<string, string> = new Map(),
-): boolean {
-  const of = dagger.spec?.streams.map((each) => topics.get(each.stream)) ?? [];
-  const text = [
-    dagger.name,
-    dagger.spec?.team,
-    dagger.spec?.cluster,
-    dagger.creator,
-    dagger.updater,
-    reads(dagger),
-    writes(dagger),
-    ...of,
-  ]
-    .join(" ")
-    .toLowerCase();
-  return words
-    .toLowerCase()
-    .split(/\s+/)
-    .every((each) => text.includes(each));
+export function finder(words: string, topics: Topics = new Map()): (dagger: Dagger) => boolean {
+  const each = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return (dagger) => {
+    const text = each.length ? textOf(dagger, topics) : "";
+    return each.every((word) => text.includes(word));
+  };
 }
