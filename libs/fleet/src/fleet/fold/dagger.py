@@ -20,7 +20,7 @@ from daggerspec.querytests import runs_alike
 from daggerspec.sinks import display_names
 from fleet.fold import replay
 from fleet.fold.answers import Code, Refusal, about, missing, version_mismatch
-from fleet.fold.footprint import Footprint
+from fleet.fold.footprint import NOTHING, Footprint
 from fleet.fold.phases import (
     AWAKENED,
     BACKING_OFF,
@@ -139,7 +139,7 @@ class Dagger:
     """
     from_start: int = 0
     """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
-    footprint: Footprint = Footprint()
+    footprint: Footprint = NOTHING
     """What the newest launch takes; `spec` says what the next one will."""
 
     def but(self, **changes: Any) -> Dagger:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from daggers.v1 import spec_pb2
 
@@ -22,3 +22,7 @@ class Footprint(NamedTuple):
         """Return the footprint of a launch of this specification."""
         executors = spec.executors.SerializeToString(deterministic=True)
         return cls(spec.cluster, spec.driver_memory_mib, executors)
+
+
+NOTHING: Final = Footprint()
+"""What a dagger takes before its first launch."""

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from daggers.v1 import events_pb2
 
-from fleet.fold.footprint import Footprint
+from fleet.fold.footprint import NOTHING, Footprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,5 +26,5 @@ class Shadow:
     """Handle of its driver; None when that is not known yet."""
     boundary: datetime | None = None
     """The end of the last window that the driver beside it writes; None until that is decided."""
-    footprint: Footprint = Footprint()
+    footprint: Footprint = NOTHING
     """What it takes."""

@@ -154,7 +154,7 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
     if heartbeat.generation < watch.generation:
         return watch
     watch = launch(watch, heartbeat.generation, now)
-    if watch.heartbeat is not None and timedelta() <= _sent_at(watch.heartbeat) - _sent_at(heartbeat) < _LATE:
+    if watch.heartbeat is not None and is_late(watch.heartbeat, heartbeat):
         return watch
     progressed, reported_at = watch.progressed, watch.reported_at
     if (age := progress_age(heartbeat)) is not None:
@@ -188,6 +188,13 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
         retrying={retry.reason: watch.retrying.get(retry.reason, now) for retry in heartbeat.retrying},
         answers=None,
     )
+
+
+def is_late(newest: Heartbeat, heartbeat: Heartbeat) -> bool:
+    """Tell whether a heartbeat is of an older launch than the newest one, or was overtaken by that."""
+    if heartbeat.generation != newest.generation:
+        return heartbeat.generation < newest.generation
+    return timedelta() <= _sent_at(newest) - _sent_at(heartbeat) < _LATE
 
 
 def pause(watch: Watch, *, requested_at: datetime, now: datetime, limits: Limits) -> Pause | None:

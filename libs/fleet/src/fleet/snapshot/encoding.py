@@ -19,7 +19,7 @@ from fleet.fold.answers import Answer, Code, Refusal
 from fleet.fold.catalogue import Entry
 from fleet.fold.dagger import Dagger, Revision
 from fleet.fold.fleet import Fleet, Leader, UnreadableRecord
-from fleet.fold.footprint import Footprint
+from fleet.fold.footprint import NOTHING, Footprint
 from fleet.fold.hosts import Endpoint, Loss, Standing
 from fleet.fold.replay import Outage, Replay
 from fleet.fold.shadow import Shadow
@@ -129,7 +129,7 @@ def _read_shadow(state: state_pb2.ShadowState) -> Shadow:
 
 
 def _encode_footprint(footprint: Footprint) -> state_pb2.FootprintState | None:
-    if footprint == Footprint():
+    if footprint == NOTHING:
         return None
     return state_pb2.FootprintState(**footprint._asdict())
 

@@ -138,9 +138,9 @@ class Hosts:
     ) -> AsyncGenerator[Step, None]:
         """Yield the steps of a call from the first host that can answer.
 
-        spec: names what the host reads for it; hosts that lack a file of that are asked last. avoid_cordoned:
-        whether the call is work that a cordon stays free of. Raises: ApiError; the first host's error where no
-        host can.
+        spec: names what the host reads for it; hosts that lack a file of that are asked last.
+        avoid_cordoned: whether the call is work that a cordon stays free of. Raises: ApiError; the first
+        host's error where no host can.
         """
         failure: ApiError | None = None
         fleet = self._fold.fleet
