@@ -296,6 +296,8 @@ async def _await_launches(kafka: str, fleet: Fleet, names: set[str], begin: floa
         async for record in records:
             fleet.apply(record)
             event = record.message
+            if isinstance(event, events_pb2.Failed):
+                raise SystemExit(f"{event.meta.name} has failed: {event.error.detail}")
             if isinstance(event, events_pb2.LaunchIntended) and event.host != LOST:
                 names.discard(event.meta.name)
                 _answer(producer, event, record.sequence)
