@@ -21,6 +21,8 @@ from fleet.fold.hosts import AGENT, host_subject
 
 TEAMS, STREAMS, CRITICAL = 50, 200, 50
 """Numbers of teams and streams; each so manyth dagger is critical."""
+_CATALOGUE = 2 + TEAMS + STREAMS
+"""Number of records before those of hosts: of the cluster, the schema, teams and streams."""
 _CORES, _MIB = 32, 2304
 _META = events_pb2.RequestMeta(actor="bench")
 
@@ -49,7 +51,7 @@ class Model:
     @property
     def host_epochs(self) -> Sequence[int]:
         """Epochs of the hosts, in the order of their names: sequences of their registrations."""
-        return range(self.first + 1 + TEAMS + STREAMS, self.first + 1 + TEAMS + STREAMS + self.hosts)
+        return range(self.first + _CATALOGUE, self.first + _CATALOGUE + self.hosts)
 
     def host_of(self, number: int) -> str:
         """Return the host of a dagger by its number."""
@@ -65,6 +67,8 @@ class Model:
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
         cluster.kafka.bootstrap_servers = "127.0.0.1:9092"
         yield "local", events_pb2.ClusterRegistered(meta=_META, cluster=cluster)
+        schema = spec_pb2.Schema(files=workload.compile_files(), messages=[workload.MESSAGE])
+        yield workload.MESSAGE, events_pb2.SchemaRegistered(meta=_META, schema=schema)
         for number in range(TEAMS):
             yield "", events_pb2.TeamRegistered(meta=_META, team={"name": f"team-{number}"})
         for number in range(STREAMS):
@@ -79,7 +83,7 @@ class Model:
         for host in self.host_names:
             yield host_subject(host), register(host)
         yield "scheduler", events_pb2.SchedulerStarted(scheduler_id="bench", host=self.host_names[0])
-        epoch = self.first + 1 + TEAMS + STREAMS + self.hosts
+        epoch = self.first + _CATALOGUE + self.hosts
         for number, name in enumerate(self.names):
             yield name, events_pb2.DaggerRequested(meta=_META, name=name, spec=specify(number))
         for number, name in enumerate(self.names):
@@ -101,7 +105,7 @@ class Model:
 
     def _generation(self, number: int) -> int:
         """Return the generation of a dagger: the sequence of its intent."""
-        before = 1 + TEAMS + STREAMS + self.hosts + 1 + self.daggers
+        before = _CATALOGUE + self.hosts + 1 + self.daggers
         return self.first + before + 3 * number
 
     @property

@@ -1,10 +1,11 @@
 """A large fleet: what scheduler, health monitor and gateway take for 10,000 daggers over 40 hosts.
 
-    .venv/bin/python bench/fleetsize.py [--daggers N] [--hosts N] [--seconds S] [--warm S]
+    .venv/bin/python bench/fleetsize.py [--daggers N] [--hosts N] [--seconds S] [--warm S] [--packed]
 
 Kafka and the three services are real processes, as `make` sets them up. The hosts are simulated: their
 registrations and all that came of their daggers stand in the control topic, their agents beat, and each
-driver's heartbeat is sent every 5 s. Nothing is launched there: a launch runs as soon as it is intended.
+driver's heartbeat is sent every 5 s, as a record of its own or in that of its host. Nothing is launched
+there: a launch runs as soon as it is intended.
 First a gateway starts on an empty database. Then the services run for W seconds that are not counted, and S
 that are: CPU of each, and how long a page of the list takes beside. Then one host is gone: how long it takes
 to choose the hosts of its daggers (the scheduler's own code, in this process), and until the leader has
@@ -135,11 +136,12 @@ def main() -> None:
     arguments.add_argument("--hosts", type=int, default=40)
     arguments.add_argument("--seconds", type=float, default=60, help="how long the services are looked at")
     arguments.add_argument("--warm", type=float, default=45, help="how long they run before")
+    arguments.add_argument("--packed", action="store_true", help="one record for all heartbeats of a host")
     arguments.add_argument("--feed", help=argparse.SUPPRESS)
     given = arguments.parse_args()
     model = Model(given.daggers, given.hosts)
     if given.feed:
-        _feed(model, given.feed)
+        _feed(model, given.feed, packed=given.packed)
         return
     print(header("grpcio", "aiokafka", "protobuf", "faust-streaming"), flush=True)
     print(f"{model.daggers:,} daggers over {model.hosts} simulated hosts", flush=True)
@@ -153,7 +155,7 @@ def main() -> None:
             f"start of a gateway, empty database, {model.last + 1:,} records: {bench.start_gateway():.1f} s",
             flush=True,
         )
-        feeder = stack.enter_context(_feeding(model, kafka))
+        feeder = stack.enter_context(_feeding(model, kafka, packed=given.packed))
         bench.start_others()
         fleet = Fleet()
         leader = asyncio.run(_await_leader(kafka, fleet))
@@ -219,9 +221,7 @@ def _measure(bench: Bench, warm: float, seconds: float) -> None:
         print(f"{name}: {cores[name]:.2f} cores, {size:.0f} MiB", flush=True)
     split = " + ".join(f"{name} {part:.2f}" for name, part in cores.items())
     print(f"together: {sum(cores.values()):.2f} cores ({split})", flush=True)
-    print(
-        f"heartbeats, one for each dagger: at most {_oldest_heartbeat(bench.gateway):.1f} s old", flush=True
-    )
+    print(f"heartbeats of daggers: at most {_oldest_heartbeat(bench.gateway):.1f} s old", flush=True)
     for size in (100, 1_000):
         took = sorted(_list(bench.gateway, size))
         print(
@@ -296,6 +296,8 @@ async def _await_launches(kafka: str, fleet: Fleet, names: set[str], begin: floa
         async for record in records:
             fleet.apply(record)
             event = record.message
+            if isinstance(event, events_pb2.Failed):
+                raise SystemExit(f"{event.meta.name} has failed: {event.error.detail}")
             if isinstance(event, events_pb2.LaunchIntended) and event.host != LOST:
                 names.discard(event.meta.name)
                 _answer(producer, event, record.sequence)
@@ -323,12 +325,13 @@ def _answer(producer: Producer, intent: events_pb2.LaunchIntended, generation: i
 
 
 @contextmanager
-def _feeding(model: Model, kafka: str) -> Iterator[subprocess.Popen[str]]:
+def _feeding(model: Model, kafka: str, *, packed: bool) -> Iterator[subprocess.Popen[str]]:
     """Have a process of its own beat for all hosts and their drivers. A line with a host's name silences
     that.
     """
     command = [sys.executable, __file__, "--daggers", str(model.daggers), "--hosts", str(model.hosts)]
-    process = subprocess.Popen([*command, "--feed", kafka], stdin=subprocess.PIPE, text=True)
+    words = ["--packed"] if packed else []
+    process = subprocess.Popen([*command, *words, "--feed", kafka], stdin=subprocess.PIPE, text=True)
     try:
         yield process
     finally:
@@ -336,7 +339,7 @@ def _feeding(model: Model, kafka: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-def _feed(model: Model, kafka: str) -> None:
+def _feed(model: Model, kafka: str, *, packed: bool) -> None:
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 50})
     silent: set[str] = set()
     threading.Thread(target=lambda: silent.update(map(str.strip, sys.stdin)), daemon=True).start()
@@ -347,10 +350,12 @@ def _feed(model: Model, kafka: str) -> None:
         for part in range(_SLICES):
             time.sleep(max(0.0, begin + (beats + part / _SLICES) * _BEAT_S - time.monotonic()))
             send = partial(_send, producer)
-            for number in range(part, model.daggers, _SLICES):
+            numbers = [] if packed else range(part, model.daggers, _SLICES)
+            for number in numbers:
                 if model.host_of(number) not in silent:
                     send(f"dagger-{number:05}", model.heartbeat(number, began))
-            for host in model.host_names[part::_SLICES]:
+            for index in range(part, model.hosts, _SLICES):
+                host = model.host_names[index]
                 if host not in silent:
                     beat = telemetry_pb2.HostBeat(
                         host=host,
@@ -360,6 +365,8 @@ def _feed(model: Model, kafka: str) -> None:
                         memory_mib=register(host).memory_mib,
                         busy_cores=3.0,
                     )
+                    of_host = range(index, model.daggers, model.hosts) if packed else ()
+                    beat.heartbeats.extend(model.heartbeat(number, began) for number in of_host)
                     send(host_subject(host), beat)
             producer.poll(0)
         beats += 1

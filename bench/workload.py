@@ -35,17 +35,21 @@ ROWS, COUNTED = 23_932, 2_406_181
 _POOL = 20_000
 
 
-@cache
-def message_class(proto: Path = PROTO, message: str = MESSAGE) -> Any:
-    """The class of a message, unless another is asked for that of the workload."""
+def compile_files(proto: Path = PROTO) -> descriptor_pb2.FileDescriptorSet:
+    """Compile a file and all that it imports, in dependency order."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "set.pb"
         google = resources.files("grpc_tools") / "_proto"
         options = ["protoc", f"-I{proto.parent}", f"-I{google}", "--include_imports"]
         if protoc.main([*options, f"--descriptor_set_out={out}", proto.name]) != 0:
             raise SystemExit(f"{proto} does not compile")
-        files = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
-    return message_factory.GetMessages(files.file)[message]
+        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+
+
+@cache
+def message_class(proto: Path = PROTO, message: str = MESSAGE) -> Any:
+    """The class of a message, unless another is asked for that of the workload."""
+    return message_factory.GetMessages(compile_files(proto).file)[message]
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int = PARTITIONS) -> None:

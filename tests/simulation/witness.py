@@ -168,9 +168,13 @@ class ControlWitness:
         self._replaced[before.name] = before.generation, record.time
 
     def _takes_core(self, dagger: Dagger, now: datetime) -> bool:
-        """Tell whether a dagger starts, or was stopped for that."""
+        """Tell whether a dagger starts, or was stopped for that and is still asked to run."""
         generation, since = self._replaced.get(dagger.name, (0, now))
-        is_replaced = dagger.phase == gateway_pb2.STOPPING and generation == dagger.generation
+        is_replaced = (
+            dagger.phase == gateway_pb2.STOPPING
+            and generation == dagger.generation
+            and dagger.desired == gateway_pb2.DESIRED_RUNNING
+        )
         is_started = dagger.phase == gateway_pb2.STARTING
         return (is_started and now - dagger.phase_time < _START) or (is_replaced and now - since < _START)
 

@@ -112,6 +112,20 @@ def test_memory_is_counted_and_not_drivers_so_a_huge_one_waits() -> None:
     assert full(folded_more, "other", memory_mib=4_608) is None
 
 
+def test_a_driver_that_waits_to_be_replaced_takes_what_it_was_launched_with() -> None:
+    """Else a smaller edit lets others in beside the larger driver, which still runs."""
+    before = CLAIM, asked("one", memory=3_000), asked("two"), *running("one")
+    large = folded(*before)[0]
+    edited = folded(*before, asked("one", memory=1_000))[0]
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="one", epoch=0), version=2)
+    replaced = folded(*before, asked("one", memory=1_000), again)[0]
+    used = [fleet.drivers.of_team("pricing").heap_mib for fleet in (large, edited, replaced)]
+    room = {"memory_mib": 6_800}
+
+    assert used == [3_000, 3_000, 1_000]
+    assert [full(fleet, "two", **room) is None for fleet in (large, edited, replaced)] == [False, False, True]
+
+
 def test_what_is_no_driver_is_not_told_to_lower_a_heap_that_it_has_not() -> None:
     fleet, _ = folded(CLAIM, asked("one"), asked("two"), *running("one"))
     room = quotas.Room(memory_mib=4_607)

@@ -230,6 +230,15 @@ def test_a_launch_behind_a_handover_was_no_shadow() -> None:
 # ---- Room --------------------------------------------------------------------------------------------------
 
 
+def test_a_shadow_takes_what_its_own_version_asks_for_also_once_it_is_the_newest_launch() -> None:
+    larger = edit("two")
+    larger.spec.driver_memory_mib = 3_000
+    beside, handed = (dagger(*UP, larger, *messages[len(EDITED) :]) for messages in (LAUNCHED, HANDED))
+
+    assert [launch.heap_mib for launch in beside.footprints] == [0, 3_000]
+    assert [launch.heap_mib for launch in handed.footprints] == [3_000]
+
+
 def test_a_shadow_takes_as_much_room_as_its_driver() -> None:
     fleet = Fleet()
     for each in given(*LAUNCHED):

@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb
 from google.protobuf.message import Message
 
 from api_gateway.hosts.client import HostAccess
-from api_gateway.hosts.routes import living, of_replay, refusal, route
+from api_gateway.hosts.routes import everywhere, living, of_replay, order_by_files, refusal, route
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import interceptor
 from eventlog import Draft, Record
@@ -71,6 +71,28 @@ def test_a_replay_is_asked_about_where_it_ran_or_at_whoever_leads() -> None:
     assert (caught.value.reason, caught.value.metadata["host"]) == ("HOST_UNREACHABLE", "b")
     without = folded(CLAIM, ASKED, serving("a:1"))
     assert of_replay(without, living(without, "orders")) is None
+
+
+def test_hosts_that_lack_a_file_of_the_request_are_asked_last() -> None:
+    kafka = spec_pb2.KafkaAddress(bootstrap_servers="k:9093")
+    kafka.secret_properties["sasl.password"].file = "/run/password"
+    cluster = events_pb2.ClusterRegistered(meta=META, cluster=spec_pb2.Cluster(name="c", kafka=kafka))
+    lacks = {"a": ["file /run/password"], "b": [], "c": ["file /run/other"]}
+    known = [
+        event
+        for host, words in lacks.items()
+        for event in (
+            events_pb2.HostServing(scheduler_id=host, host=host, address=f"{host}:1"),
+            events_pb2.HostRegistered(scheduler_id=host, host=host, boot_id="1", lacks=words),
+        )
+    ]
+    fleet = folded(CLAIM, cluster, *known)
+
+    def order(spec: spec_pb2.DaggerSpec) -> list[str]:
+        return [there.host for there in order_by_files(fleet, everywhere(fleet), spec)]
+
+    assert order(spec_pb2.DaggerSpec()) == ["a", "b", "c"]
+    assert order(spec_pb2.DaggerSpec(cluster="c")) == ["b", "c", "a"]
 
 
 @pytest.mark.parametrize(

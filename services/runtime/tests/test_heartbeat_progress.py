@@ -1,8 +1,12 @@
 """Progress is a fold, and a heartbeat says all of it."""
 
+import os
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -11,6 +15,7 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from services.runtime.tests.sink_contract import records
 
+from daggerspec import rundir
 from daggerspec.topics import HEARTBEATS
 from runtime.launch import heartbeat, progress
 from runtime.launch.heartbeat import HeartbeatSender
@@ -215,9 +220,9 @@ def test_a_heartbeat_between_batches_has_no_batch_age() -> None:
 
 
 @pytest.mark.timeout(30)
-def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else() -> None:
+def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else(tmp_path: Path) -> None:
     nowhere = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
-    with HeartbeatSender(nowhere, launched()) as sender:
+    with HeartbeatSender(nowhere, launched(), run_dir=tmp_path) as sender:
         for number in range(300):
             sender.update(lambda done, number=number: progress.batch_committed(done, batch(number)))
 
@@ -226,12 +231,18 @@ def test_a_broker_that_is_away_costs_heartbeats_and_nothing_else() -> None:
 
 
 @pytest.mark.timeout(60, func_only=True)
-def test_that_a_driver_starts_is_said_at_once(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_collected", [False, True])
+def test_that_a_driver_starts_is_said_at_once(
+    kafka: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_collected: bool
+) -> None:
     monkeypatch.setattr(heartbeat, "PERIOD_S", 3600.0)
+    if is_collected:
+        (tmp_path / rundir.COLLECTED).touch()
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka)
     dagger = uuid4().hex
     beats: list[Beat] = []
 
-    with HeartbeatSender(spec_pb2.KafkaAddress(bootstrap_servers=kafka), launched(dagger=dagger)):
+    with HeartbeatSender(platform, launched(dagger=dagger), run_dir=tmp_path):
         while not beats:
             beats = said(kafka, dagger)
 
@@ -240,8 +251,9 @@ def test_that_a_driver_starts_is_said_at_once(kafka: str, monkeypatch: pytest.Mo
 
 @pytest.mark.timeout(60, func_only=True)
 def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
-    kafka: str, monkeypatch: pytest.MonkeyPatch
+    kafka: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka)
     dagger = uuid4().hex
     saying, dead = Event(), Event()
 
@@ -251,7 +263,7 @@ def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
         return heartbeat_at(*of)
 
     monkeypatch.setattr(heartbeat.progress, "heartbeat_at", slow)
-    with HeartbeatSender(spec_pb2.KafkaAddress(bootstrap_servers=kafka), launched(dagger=dagger)) as sender:
+    with HeartbeatSender(platform, launched(dagger=dagger), run_dir=tmp_path) as sender:
         saying.wait()
         sender.update(partial(progress.exiting, error=DOWN))
         dead.set()
@@ -262,6 +274,36 @@ def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
         (Beat.STATE_STARTING, ""),
         (Beat.STATE_EXITING, DOWN.reason),
     ]
+
+
+@pytest.mark.timeout(30)
+def test_heartbeats_of_every_few_seconds_are_left_while_the_host_collects_them_and_sent_again_after(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(heartbeat, "PERIOD_S", 0.01)
+    nowhere = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
+    collected, left = tmp_path / rundir.COLLECTED, tmp_path / rundir.HEARTBEAT
+    running = after(batch(0), batch(1))
+    with HeartbeatSender(nowhere, running, run_dir=tmp_path) as sender:
+        until(lambda: sender.sent > 2)
+        without = left.exists()
+        collected.touch()
+        until(left.exists)
+        found, sent = Beat.FromString(left.read_bytes()), sender.sent
+        until(lambda: Beat.FromString(left.read_bytes()).time.ToNanoseconds() > found.time.ToNanoseconds())
+        sent_meanwhile = sender.sent - sent
+        old = time.time() - rundir.COLLECTED_WITHIN_S
+        os.utime(collected, (old, old))
+        until(lambda: sender.sent > sent + 2)
+
+    assert (without, found.batch_id, found.dagger) == (False, 1, "bookings")
+    assert sent_meanwhile == 0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds; the test's own timeout ends it."""
+    while not holds():
+        time.sleep(0.01)
 
 
 def said(kafka: str, dagger: str) -> list[Beat]:

@@ -40,10 +40,14 @@ WATCH_S = 0.5
 
 
 class Alone(StrEnum):
-    """A part of the stack that needs no other one."""
+    """A part of the stack that can be started alone: the first two need no other one."""
 
     KAFKA = "kafka"
     INFLUXDB = "influxdb"
+    GATEWAY = "gateway"
+    ALERT_RECEIVER = "alert-receiver"
+    HEALTH_MONITOR = "health-monitor"
+    PORTAL = "portal"
 
 
 InfluxUrl = Annotated[str | None, typer.Option(help="Use this InfluxDB in place of the embedded one.")]

@@ -23,6 +23,7 @@ from aiokafka import TopicPartition
 
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
+from eventlog.heartbeats import unpack
 from health_monitor.deliver.watchdog import INTERVAL
 from health_monitor.monitor import Monitor
 from health_monitor.observe.recall import Recall
@@ -83,7 +84,8 @@ def build(
             if recall.holds(message.partition, message.offset):
                 came = datetime.fromtimestamp(message.timestamp, UTC)
             try:
-                monitor.receive(read_record(message.offset, message.headers or (), message.value), came)
+                for record in unpack(read_record(message.offset, message.headers or (), message.value)):
+                    monitor.receive(record, came)
             except Exception as error:  # noqa: BLE001 - Faust would drop the event and end the agent
                 log_skipped(message.partition, message.offset, message.value or b"", error)
             recall.read(message.partition, message.offset)

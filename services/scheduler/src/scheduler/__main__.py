@@ -45,6 +45,10 @@ class Flags:
     """True when hosts are allowed that have no checkpoint root in common: `--local-checkpoints`."""
     labels: Sequence[str] = ()
     """Labels of the host, which daggers may need: `--label KEY=VALUE`, once for each."""
+    host_beats: bool = False
+    """True when heartbeats of drivers travel with the beat of their host: `--host-beats`, once every service
+    that reads heartbeats is of a version that knows it.
+    """
 
 
 class Missing(Exception):  # noqa: N818 - reads as what is wrong
@@ -64,6 +68,7 @@ def parse_flags(words: Sequence[str]) -> tuple[Flags, list[str]]:
     parser = argparse.ArgumentParser(prog="scheduler", add_help=False, allow_abbrev=False)
     parser.add_argument("--local-checkpoints", action="store_true")
     parser.add_argument("--label", dest="labels", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--host-beats", action="store_true")
     options, others = parser.parse_known_args(words)
     return Flags(**vars(options)), others
 
@@ -103,6 +108,7 @@ async def serve(
         prepare(settings, inherited),
         local_checkpoints=flags.local_checkpoints,
         labels=parse_labels(flags.labels),
+        host_beats=flags.host_beats,
     )
     kafka, metrics = settings.kafka(), Metrics("scheduler")
     if not await await_topics(kafka, stop):

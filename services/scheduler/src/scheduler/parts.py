@@ -64,6 +64,8 @@ class Ground:
     """True when this host may be one of several that have no checkpoint root in common."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of this host, which daggers may need."""
+    host_beats: bool = False
+    """True when heartbeats of drivers here travel with the beat of their host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +198,7 @@ def options(ground: Ground) -> Options:
         spare=settings.spare and not ground.drivers.runs_as_another(""),
         cutover=settings.cutover,
         local_checkpoints=ground.local_checkpoints,
+        host_beats=ground.host_beats,
         has_reader=has_reader(ground.lines.installation.runtime.parent),
         batches=batches(),
         secrets=settings.secret_rule(),

@@ -22,6 +22,7 @@ from urllib3.exceptions import HTTPError
 
 from chassis.logging import logger, unit_of_work
 from eventlog import Record, read_record
+from eventlog.heartbeats import unpack
 from eventlog.reader import client, unavailable
 from kafkaclient import Connection
 from kafkaclient.behind import Listener
@@ -73,7 +74,12 @@ async def project(connection: Connection, topics: Mapping[str, Projection], writ
     batches = read(connection, list(topics))
     async with aclosing(batches):
         async for batch in batches:
-            points = [point for topic, record in batch if (point := topics[topic](record)) is not None]
+            points = [
+                point
+                for topic, packed in batch
+                for record in unpack(packed)
+                if (point := topics[topic](record)) is not None
+            ]
             with unit_of_work("projected", records=len(batch), points=len(points)):
                 if points:
                     await _write_patiently(write, points)

@@ -14,6 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fleet.fold.dagger import Dagger
 from fleet.fold.fact_changes import Changes, IgnoredFact
+from fleet.fold.footprint import Footprint
 from fleet.fold.shadow import Shadow
 
 _NOT_ASKED = IgnoredFact("it is not asked to run")
@@ -30,7 +31,13 @@ def begin_shadow(dagger: Dagger, fact: events_pb2.ShadowIntended, time: datetime
         return IgnoredFact(f"version {dagger.version} had a shadow")
     if dagger.shadow is not None:
         return IgnoredFact("another shadow is not proven dead")
-    shadow = Shadow(generation=0, version=fact.version, time=time, epoch=fact.meta.epoch)
+    shadow = Shadow(
+        generation=0,
+        version=fact.version,
+        time=time,
+        epoch=fact.meta.epoch,
+        footprint=Footprint.of(dagger.spec),
+    )
     return {"shadow": shadow, "shadowed": fact.version}
 
 
@@ -74,6 +81,7 @@ def hand_over(dagger: Dagger, fact: events_pb2.CutoverHanded, _: datetime) -> Ch
         "driver": shadow.driver,
         "host": shadow.driver.host if shadow.driver else "",
         "epoch": shadow.epoch,
+        "footprint": shadow.footprint,
         "stop_issued": events_pb2.STOP_MODE_UNSPECIFIED,
         "ran": False,
         "references": (),

@@ -20,6 +20,7 @@ from daggerspec.querytests import runs_alike
 from daggerspec.sinks import display_names
 from fleet.fold import replay
 from fleet.fold.answers import Code, Refusal, about, missing, version_mismatch
+from fleet.fold.footprint import NOTHING, Footprint
 from fleet.fold.phases import (
     AWAKENED,
     BACKING_OFF,
@@ -138,6 +139,8 @@ class Dagger:
     """
     from_start: int = 0
     """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
+    footprint: Footprint = NOTHING
+    """What the newest launch takes; `spec` says what the next one will."""
 
     def but(self, **changes: Any) -> Dagger:
         """Return a copy with other values of these fields.
@@ -166,6 +169,12 @@ class Dagger:
         """The launches of which a driver runs or may run: the newest, and a shadow."""
         own = (self.generation,) if self._has_own else ()
         return own if self.shadow is None else (*own, self.shadow.generation)
+
+    @property
+    def footprints(self) -> tuple[Footprint, ...]:
+        """What each of `running` takes."""
+        own = (self.footprint,) if self._has_own else ()
+        return own if self.shadow is None else (*own, self.shadow.footprint)
 
     @property
     def occupied(self) -> bool:

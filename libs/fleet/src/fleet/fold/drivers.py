@@ -39,16 +39,16 @@ class Usage:
 
     def add(self, dagger: Dagger, times: int = 1) -> None:
         """Add the drivers of a dagger; with -1 `times` take them away again."""
-        drivers, heap_mib = times * len(dagger.running), dagger.spec.driver_memory_mib
-        self.drivers += drivers
-        if heap_mib:
-            self.heap_mib += drivers * heap_mib
-        else:
-            self.unsized += drivers
-        share = dagger.spec.cluster, dagger.spec.executors.SerializeToString(deterministic=True)
-        self.shares[share] += drivers
-        if not self.shares[share]:
-            del self.shares[share]
+        for launch in dagger.footprints:
+            self.drivers += times
+            if launch.heap_mib:
+                self.heap_mib += times * launch.heap_mib
+            else:
+                self.unsized += times
+            share = launch.cluster, launch.executors
+            self.shares[share] += times
+            if not self.shares[share]:
+                del self.shares[share]
 
     def copy(self) -> Usage:
         """Copy the usage."""
@@ -159,7 +159,11 @@ class DriverIndex:
             self._starting.pop(dagger.name, None)
         before = self._entries.get(dagger.name)
         if before is not None:
-            if before[0] == host and before[1].spec is dagger.spec and before[1].running == dagger.running:
+            if (
+                before[0] == host
+                and before[1].spec is dagger.spec
+                and before[1].footprints == dagger.footprints
+            ):
                 self._entries[dagger.name] = host, dagger
                 self._hosts[host].daggers[dagger.name] = dagger
                 return

@@ -11,6 +11,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.exits import OUT_OF_MEMORY
 from fleet.fold.dagger import Dagger
+from fleet.fold.footprint import Footprint
 from fleet.fold.phases import STOPPING, Desired
 from fleet.fold.replay import Outage, Replay
 
@@ -48,6 +49,7 @@ def begin_launch(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -
         "confirmed_dead": False,
         "handed": None,
         "observed_query": dagger.query,
+        "footprint": Footprint.of(dagger.spec),
     }
 
 

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from daggers.v1 import events_pb2
 
+from fleet.fold.footprint import NOTHING, Footprint
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shadow:
@@ -24,3 +26,5 @@ class Shadow:
     """Handle of its driver; None when that is not known yet."""
     boundary: datetime | None = None
     """The end of the last window that the driver beside it writes; None until that is decided."""
+    footprint: Footprint = NOTHING
+    """What it takes."""

@@ -10,9 +10,10 @@ from typing import Final
 
 from daggers.v1 import gateway_pb2, vitals_pb2
 
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
 from fleet.fold.dagger import Dagger
+from fleet.fold.drivers import Usage
 from fleet.fold.phases import DEGRADED, RUNNING
-from fleet.fold.quotas import need_mib
 from fleet.health import dagger_warnings
 from fleet.health.degradation import SHOWN, silent, stalled, triggers
 from fleet.health.watch import WINDOW, Watch, evidence_of, recent
@@ -107,7 +108,7 @@ def cost(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | Non
     """
     result = gateway_pb2.DaggerCost(dagger=dagger.name)
     if dagger.occupied:
-        result.launch_memory_mib = len(dagger.running) * need_mib(dagger.spec)
+        result.launch_memory_mib = Usage.of([dagger]).memory_mib(DEFAULT_DRIVER_MEMORY_MIB)
     flows = None if catches_up(watch) else rates(dagger, watch, now=now, hearing=hearing)
     records, rows = flows or (0.0, 0.0)
     result.records_per_second, result.rows_per_minute = records, rows * 60

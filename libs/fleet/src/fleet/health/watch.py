@@ -154,7 +154,7 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
     if heartbeat.generation < watch.generation:
         return watch
     watch = launch(watch, heartbeat.generation, now)
-    if watch.heartbeat is not None and timedelta() <= _sent_at(watch.heartbeat) - _sent_at(heartbeat) < _LATE:
+    if watch.heartbeat is not None and is_late(watch.heartbeat, heartbeat):
         return watch
     progressed, reported_at = watch.progressed, watch.reported_at
     if (age := progress_age(heartbeat)) is not None:
@@ -190,6 +190,13 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
     )
 
 
+def is_late(newest: Heartbeat, heartbeat: Heartbeat) -> bool:
+    """Tell whether a heartbeat is of an older launch than the newest one, or was overtaken by that."""
+    if heartbeat.generation != newest.generation:
+        return heartbeat.generation < newest.generation
+    return timedelta() <= _sent_at(newest) - _sent_at(heartbeat) < _LATE
+
+
 def pause(watch: Watch, *, requested_at: datetime, now: datetime, limits: Limits) -> Pause | None:
     """Return the pause since the last record; None where none can be missed. requested: time of a person's
     newest request, for a new revision may read something else.
@@ -208,8 +215,11 @@ def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
     samples = _within(window, watch.samples)
     first, last = samples[0], samples[-1]
     quarantined = Counter(last.quarantined) - Counter(first.quarantined)
-    begun = sum(first.quarantined.values())
-    clean = [sample.time for sample in samples if sum(sample.quarantined.values()) <= begun]
+    kept_back_since = None
+    if quarantined:  # as of few daggers: a look through all samples takes longer than all else here
+        begun = sum(first.quarantined.values())
+        clean = [sample.time for sample in samples if sum(sample.quarantined.values()) <= begun]
+        kept_back_since = clean[-1]
     return Recent(
         span=last.time - first.time,
         rows_in=last.rows_in - first.rows_in,
@@ -219,7 +229,7 @@ def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
         late_windows=last.late_windows - first.late_windows,
         quarantined=quarantined,
         refused=Counter(last.refused) - Counter(first.refused),
-        kept_back_since=clean[-1] if quarantined else None,
+        kept_back_since=kept_back_since,
     )
 
 

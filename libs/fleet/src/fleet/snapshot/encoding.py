@@ -19,6 +19,7 @@ from fleet.fold.answers import Answer, Code, Refusal
 from fleet.fold.catalogue import Entry
 from fleet.fold.dagger import Dagger, Revision
 from fleet.fold.fleet import Fleet, Leader, UnreadableRecord
+from fleet.fold.footprint import NOTHING, Footprint
 from fleet.fold.hosts import Endpoint, Loss, Standing
 from fleet.fold.replay import Outage, Replay
 from fleet.fold.shadow import Shadow
@@ -54,6 +55,7 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
     """Return the state of a dagger, field by field."""
     values = {name: value for name in _FIELDS if (value := getattr(dagger, name)) is not None}
     values |= {name: timestamp(values[name]) for name in _TIMES & values.keys()}
+    values["footprint"] = _encode_footprint(dagger.footprint)
     values["references"] = [
         state_pb2.ReferenceVersion(table=table, version=version) for table, version in dagger.references
     ]
@@ -63,7 +65,8 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
         )
     if dagger.shadow is not None:
         values["shadow"] = state_pb2.ShadowState(
-            **{name: value for name in _SHADOW if (value := getattr(dagger.shadow, name)) is not None}
+            **{name: value for name in _SHADOW if (value := getattr(dagger.shadow, name)) is not None},
+            footprint=_encode_footprint(dagger.shadow.footprint),
         )
     values["outages"] = [
         state_pb2.OutageState(**{name: getattr(outage, name) for name in _OUTAGE})
@@ -82,6 +85,8 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
             value = tuple((one.table, one.version) for one in value)
         elif field_.name == "outages":
             value = tuple(Outage(**{name: getattr(one, name) for name in _OUTAGE}) for one in value)
+        elif field_.name == "footprint":
+            value = _read_footprint(value)
         elif field_.name == "revisions":
             value = tuple(Revision(one.version, one.sequence) for one in value)
         elif field_.name == "replay":
@@ -119,7 +124,18 @@ def _read_shadow(state: state_pb2.ShadowState) -> Shadow:
         epoch=state.epoch,
         driver=state.driver if state.HasField("driver") else None,
         boundary=state.boundary.ToDatetime(tzinfo=UTC) if state.HasField("boundary") else None,
+        footprint=_read_footprint(state.footprint),
     )
+
+
+def _encode_footprint(footprint: Footprint) -> state_pb2.FootprintState | None:
+    if footprint == NOTHING:
+        return None
+    return state_pb2.FootprintState(**footprint._asdict())
+
+
+def _read_footprint(state: state_pb2.FootprintState) -> Footprint:
+    return Footprint(state.cluster, state.heap_mib, state.executors)
 
 
 _FIELDS: Final = tuple(field_.name for field_ in fields(Dagger))
@@ -130,7 +146,7 @@ _TIMES: Final = frozenset(
 )
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
 _OUTAGE: Final = tuple(field_.name for field_ in fields(Outage))
-_SHADOW: Final = tuple(field_.name for field_ in fields(Shadow))
+_SHADOW: Final = tuple(field_.name for field_ in fields(Shadow) if field_.name != "footprint")
 _REPEATED: Final = frozenset({"warnings", "reasons", "destinations", "paused_sinks"})
 _OPTIONAL: Final = frozenset(
     {

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import grpc
-from daggers.v1 import host_pb2, host_pb2_grpc
+from daggers.v1 import host_pb2, host_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
 from api_gateway.hosts.routes import (
@@ -26,6 +26,7 @@ from api_gateway.hosts.routes import (
     find_remembered,
     find_uncordoned,
     of_replay,
+    order_by_files,
     refusal,
     route,
     unreachable,
@@ -127,16 +128,24 @@ class Hosts:
                     yield step
 
     async def ask_any(
-        self, method: Method[Step], request: Message, context: Context, *, avoid_cordoned: bool = False
+        self,
+        method: Method[Step],
+        request: Message,
+        context: Context,
+        *,
+        spec: spec_pb2.DaggerSpec,
+        avoid_cordoned: bool = False,
     ) -> AsyncGenerator[Step, None]:
         """Yield the steps of a call from the first host that can answer.
 
+        spec: names what the host reads for it; hosts that lack a file of that are asked last.
         avoid_cordoned: whether the call is work that a cordon stays free of. Raises: ApiError; the first
         host's error where no host can.
         """
         failure: ApiError | None = None
         fleet = self._fold.fleet
-        for there in find_uncordoned(fleet) if avoid_cordoned else everywhere(fleet):
+        routes = find_uncordoned(fleet) if avoid_cordoned else everywhere(fleet)
+        for there in order_by_files(fleet, routes, spec):
             begun = False
             try:
                 addressed = self._address(request, there)

@@ -100,7 +100,7 @@ class Previews:
             there = host_pb2.PreviewHostDaggerRequest(request=preview_request, masked_columns=masked)
             first_row_ms = None
             steps = self._hosts.ask_any(
-                lambda host: host.PreviewHostDagger, there, context, avoid_cordoned=True
+                lambda host: host.PreviewHostDagger, there, context, spec=spec, avoid_cordoned=True
             )
             async with aclosing(steps):
                 async for step in steps:

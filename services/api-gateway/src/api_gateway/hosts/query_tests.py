@@ -146,7 +146,11 @@ class QueryTests:
             given=host_pb2.GivenInput(now=test.now if test.HasField("now") else None, tables=tables),
         )
         return self._hosts.ask_any(
-            lambda host: host.PreviewHostDagger, host_request, engine.context, avoid_cordoned=True
+            lambda host: host.PreviewHostDagger,
+            host_request,
+            engine.context,
+            spec=engine.spec,
+            avoid_cordoned=True,
         )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import grpc
+from daggers.v1 import spec_pb2
 
 from api_gateway.not_found import no_dagger
 from chassis.errors import ApiError
 from fleet import Dagger, Fleet
 from fleet.decide.drain import build_cordoned, takes_new
+from fleet.decide.requirements import find_files, format_file
 from fleet.fold.answers import about
 from fleet.fold.hosts import Endpoint
 
@@ -111,6 +114,17 @@ def find_uncordoned(fleet: Fleet) -> list[HostRoute]:
         metadata = {"hosts": str(len(routes))}
         raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, cordoned.reason, cordoned.detail, metadata)
     return free or everywhere(fleet)
+
+
+def order_by_files(fleet: Fleet, routes: Sequence[HostRoute], spec: spec_pb2.DaggerSpec) -> list[HostRoute]:
+    """Put hosts that registered that they lack a file which `spec` reads behind all others."""
+    words = frozenset(map(format_file, find_files(fleet, spec)))
+
+    def lacks_file(there: HostRoute) -> bool:
+        registered = fleet.standing(there.host).registered
+        return registered is not None and not words.isdisjoint(registered.lacks)
+
+    return sorted(routes, key=lacks_file)
 
 
 ELSEWHERE: Final = frozenset(

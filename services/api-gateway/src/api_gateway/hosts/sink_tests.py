@@ -70,7 +70,9 @@ class SinkTests:
     ) -> AsyncGenerator[gateway_pb2.TestSinkResponse, None]:
         """Yield the steps of a test on a host. Raises: ApiError."""
         request = host_pb2.TestHostSinkRequest(request=test_request)
-        return self._hosts.ask_any(lambda host: host.TestHostSink, request, context)
+        registered = spec_pb2.DaggerSpec(sinks=[spec_pb2.Sink(registered=test_request.sink)])
+        reads = test_request.spec if test_request.HasField("spec") else registered
+        return self._hosts.ask_any(lambda host: host.TestHostSink, request, context, spec=reads)
 
 
 def _wrong(request: gateway_pb2.TestSinkRequest) -> Iterator[Violation]:

@@ -74,14 +74,16 @@ class Samples:
     ) -> AsyncGenerator[gateway_pb2.SampleStreamResponse, None]:
         """Yield the newest records of a stream. Raises: ApiError."""
         request = host_pb2.SampleHostStreamRequest(stream=stream, last_records=count)
-        return self._hosts.ask_any(lambda host: host.SampleHostStream, request, context)
+        reads = spec_pb2.DaggerSpec(cluster=stream.cluster)
+        return self._hosts.ask_any(lambda host: host.SampleHostStream, request, context, spec=reads)
 
     async def discover(
         self, topics_request: gateway_pb2.DiscoverTopicsRequest, context: Context
     ) -> AsyncGenerator[gateway_pb2.DiscoverTopicsResponse, None]:
         """Yield topics of a cluster's Kafka, with the streams that read them. Raises: ApiError."""
         request = host_pb2.DiscoverHostTopicsRequest(request=topics_request)
-        steps = self._hosts.ask_any(lambda host: host.DiscoverHostTopics, request, context)
+        reads = spec_pb2.DaggerSpec(cluster=topics_request.cluster)
+        steps = self._hosts.ask_any(lambda host: host.DiscoverHostTopics, request, context, spec=reads)
         async with aclosing(steps):
             async for step in steps:
                 for topic in step.topics:

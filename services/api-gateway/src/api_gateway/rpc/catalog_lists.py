@@ -55,9 +55,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         """Yield the use of each cluster."""
         living = [dagger for name in self._fleet.daggers if (dagger := self._fleet.living(name)) is not None]
         daggers = Counter(dagger.spec.cluster for dagger in living)
-        drivers: Counter[str] = Counter()
-        for dagger in living:
-            drivers[dagger.spec.cluster] += len(dagger.running)
+        drivers = Counter(launch.cluster for dagger in living for launch in dagger.footprints)
         room = self._heartbeats.room()
         for cluster in clusters:
             name = cluster.name

@@ -1,5 +1,7 @@
 """Send heartbeats of a launch to `daggers.heartbeats`, every few seconds and at each change of state.
 
+While the scheduler of the host collects them, those of every few seconds are left for it in a file.
+
 It has a thread of its own, because Spark's listener is silent while a batch hangs: a stuck driver would look
 dead. A broker that is away costs heartbeats, never the job.
 """
@@ -8,17 +10,20 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat
 
 from chassis import pressure, processes, threads
+from chassis.files import replace_bytes
 from chassis.logging import logger
-from daggerspec import cloudevents
+from daggerspec import cloudevents, rundir
 from daggerspec.topics import HEARTBEATS
 from kafkaclient.replacing import Replaceable, answers, discard
 from runtime import members
@@ -35,8 +40,11 @@ _TYPE = Heartbeat.DESCRIPTOR.full_name
 class HeartbeatSender:
     """Holds a launch's progress and sends it while the context is open. Thread-safe."""
 
-    def __init__(self, platform: spec_pb2.KafkaAddress, start: Progress, *, quiet: bool = False) -> None:
-        """Begin at `start`. quiet: sends nothing until `start` is called."""
+    def __init__(
+        self, platform: spec_pb2.KafkaAddress, start: Progress, *, run_dir: Path, quiet: bool = False
+    ) -> None:
+        """Begin at `start`. run_dir: of the launch. quiet: sends nothing until `start` is called."""
+        self._run_dir = run_dir
         self._progress = start
         self._quiet = quiet
         self._lock = threading.Lock()
@@ -71,6 +79,11 @@ class HeartbeatSender:
         self._thread = threads.start(self._run, "heartbeat")
 
     @property
+    def sent(self) -> int:
+        """Number of heartbeats that were sent; what was left for the host is not among them."""
+        return self._sent
+
+    @property
     def progress(self) -> Progress:
         """Progress of the launch."""
         return self._progress
@@ -84,24 +97,30 @@ class HeartbeatSender:
             self._changed.set()
 
     def _run(self) -> None:
-        while self._send_judged():
-            self._changed.wait(PERIOD_S)
+        has_changed = True
+        while self._send_judged(has_changed=has_changed):
+            has_changed = self._changed.wait(PERIOD_S)
             self._changed.clear()
 
-    def _send_judged(self) -> bool:
+    def _send_judged(self, *, has_changed: bool) -> bool:
         """Send a snapshot, once it is judged by the time; return whether more will follow."""
         now = datetime.now(UTC)
         self.update(partial(progress.judge_freshness, now=now))
-        return self._send(self._progress, now)
+        return self._send(self._progress, now, has_changed=has_changed)
 
-    def _send(self, done: Progress, now: datetime) -> bool:
-        """Send a snapshot of the progress at `now`; return whether more will follow."""
+    def _send(self, done: Progress, now: datetime, *, has_changed: bool) -> bool:
+        """Send a snapshot of the progress at `now`, or leave it for the host.
+
+        has_changed: whether it has to be known at once. Returns: whether more will follow.
+        """
         beat = progress.heartbeat_at(done, now)
         leader = os.getsid(0)
         share = self._usage.measure(processes.measure_session(leader))
         beat.memory_bytes, beat.cpu_seconds = share.resident_bytes, share.cpu_seconds
         beat.overload = pressure.overload()
         beat.age_ms = processes.age_ms(leader) or processes.age_ms(os.getpid())
+        if self._leave(beat) and not has_changed and beat.state != Heartbeat.STATE_EXITING:
+            return True
         self._sent += 1
         headers = cloudevents.headers(
             ce_id=f"{beat.dagger}/{beat.generation}/{beat.pid}/{self._sent}",
@@ -123,6 +142,17 @@ class HeartbeatSender:
         except (BufferError, KafkaException) as problem:
             logger().warning("heartbeat.not_sent", why=str(problem))
         return beat.state != Heartbeat.STATE_EXITING
+
+    def _leave(self, beat: Heartbeat) -> bool:
+        """Leave a heartbeat for the scheduler of this host; return whether that collects it."""
+        try:
+            collected = (self._run_dir / rundir.COLLECTED).stat().st_mtime
+            if time.time() - collected >= rundir.COLLECTED_WITHIN_S:
+                return False
+            replace_bytes(self._run_dir / rundir.HEARTBEAT, beat.SerializeToString())
+        except OSError:  # nobody ever collected, or the disk is full
+            return False
+        return True
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:

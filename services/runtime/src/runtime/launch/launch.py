@@ -64,6 +64,7 @@ class Launch(Computation):
                 objective=spec.spec.freshness.ToTimedelta() if spec.spec.HasField("freshness") else None,
                 late_sink=spec.spec.late.keep,
             ),
+            run_dir=self.run_dir,
             quiet=spec.HasField("shadow"),
         )
         self.writing = threading.Event()

@@ -26,6 +26,7 @@ from fleet.decide.reconcile import Drain, Kill
 from fleet.decide.shadowing import EndShadow, LaunchShadow
 from fleet.fold.facts import FACTS, About
 from fleet.fold.hosts import host_subject
+from scheduler.drivers.heartbeat_files import HeartbeatFiles, list_launches, pack
 from scheduler.drivers.process_table import Drivers
 from scheduler.leader.capacity import Load
 from scheduler.leader.host_watch import BEAT_EVERY, HostWatch
@@ -63,19 +64,20 @@ class Agent:
         replays: Replays,
         measure: Callable[[], Load],
         inventory: Inventory,
+        files: HeartbeatFiles | None = None,
     ) -> None:
         """scheduler_id: identity of this process; `dead` proves the death of another by its identity.
 
         source: ce_source of what this process writes. appended: is given the name of each fact; ended: is
         called when a driver has ended. tell: tells the drivers of a dagger what the log says to them.
-        measure: gives what a beat says of the host.
+        measure: gives what a beat says of the host. files: None where drivers send heartbeats themselves.
         """
         self._fleet, self._follower, self._drivers = fleet, follower, drivers
         self._observer, self._launcher, self._watch, self._beats = observer, launcher, watch, beats
         self._id, self._source, self._now, self._dead = scheduler_id, source, clock, dead
         self._appended, self._ended = appended, ended
         self._policy, self._tell, self._replays, self._measure = policy, tell, replays, measure
-        self._inventory, self._next_inventory = inventory, clock()
+        self._inventory, self._next_inventory, self._files = inventory, clock(), files
         self._missing: list[str] = []
         """Words of what was not there, when a file system last answered."""
         self._looking: asyncio.Task[None] | None = None
@@ -152,15 +154,24 @@ class Agent:
         """Say every few seconds that this host's agent is there, for ever."""
         while True:
             if self.is_newest and self._registered is not None:
+                heartbeats = await self._collect()
                 with suppress(LogUnavailable):  # the beat is missing, as it should be
-                    await self._beats.append(self._beat(self._registered))
+                    for beat in pack(self._beat(self._registered), heartbeats):
+                        await self._beats.append(self._draft(beat))
                 await asyncio.sleep(BEAT_EVERY.total_seconds())
             else:
                 await asyncio.sleep(_LOOK_S)
 
-    def _beat(self, registered: events_pb2.HostRegistered) -> Draft:
-        host, now, load = self._drivers.host, self._now(), self._measure()
-        beat = telemetry_pb2.HostBeat(
+    async def _collect(self) -> Sequence[telemetry_pb2.Heartbeat]:
+        """Collect what drivers here have said since the last beat, where it travels with that."""
+        if self._files is None:
+            return ()
+        launches = list_launches(self._fleet, self._drivers.host)
+        return await asyncio.to_thread(self._files.collect, launches)
+
+    def _beat(self, registered: events_pb2.HostRegistered) -> telemetry_pb2.HostBeat:
+        host, load = self._drivers.host, self._measure()
+        return telemetry_pb2.HostBeat(
             host=host,
             epoch=self._fleet.standing(host).epoch,
             scheduler_id=self._id,
@@ -168,7 +179,10 @@ class Agent:
             memory_mib=load.memory_mib,
             busy_cores=load.busy_cores,
         )
-        return Draft(f"{self._id}/host/{now.timestamp():.6f}", self._source, host_subject(host), now, beat)
+
+    def _draft(self, beat: telemetry_pb2.HostBeat) -> Draft:
+        now, subject = self._now(), host_subject(beat.host)
+        return Draft(f"{self._id}/host/{now.timestamp():.6f}", self._source, subject, now, beat)
 
     # ---- Acting --------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from fleet.decide.placement import NO_HOST, Candidate, explain_unfit
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
+from fleet.health.watch import is_late
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.leader.occupancy import Occupancy, for_driver
@@ -55,7 +56,7 @@ class Observer:
     def note_heartbeat(self, heartbeat: telemetry_pb2.Heartbeat) -> bool:
         """Take in a heartbeat; tell whether it is of the newest launch that was heard of."""
         newest = self._heartbeats.get(heartbeat.dagger)
-        if newest is not None and heartbeat.generation < newest[0].generation:
+        if newest is not None and is_late(newest[0], heartbeat):
             return False
         if newest is None:
             self._forget()

@@ -39,6 +39,7 @@ from fleet.fold.quotas import Room
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import retention
 from scheduler.drivers.command import Command
+from scheduler.drivers.heartbeat_files import HeartbeatFiles
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.drivers.secret_places import SecretRule
@@ -93,6 +94,8 @@ class Options:
     """True when it replaces a driver by one that begins beside it, where an edit allows that."""
     local_checkpoints: bool = False
     """True when this host may be one of several that have no checkpoint root in common."""
+    host_beats: bool = False
+    """True when heartbeats of drivers here travel with the beat of their host."""
     tick: timedelta = timedelta(milliseconds=500)
     """Time between two looks at everything."""
     sweep: timedelta = timedelta(seconds=5)
@@ -268,6 +271,7 @@ class Scheduler:
                 memory_mib=for_driver(room(), count_occupancy()).memory_mib or 0, busy_cores=busy_cores()
             ),
             inventory=inventory,
+            files=HeartbeatFiles() if options.host_beats else None,
         )
         self._silent_hosts = SilentHosts(
             self._fleet,
