@@ -21,6 +21,10 @@ PAUSED: Final = "paused-sinks"
 """Names of sinks whose rows wait in their logs, a line each: the scheduler writes it."""
 EXIT: Final = "exit.json"
 EXIT_CODE: Final = "exit-code"
+PROCESS_EXIT_CODE: Final = "process-exit-code"
+"""Of a process that other launches have joined, in the directory that it works in: how it ended. There
+`EXIT_CODE` is that of its first launch alone.
+"""
 MEMBERS: Final = "members"
 """Of a driver's process, in the directory that it works in: links DAGGER.GENERATION to the run directories of
 launches that it runs, too (ADR 230).
@@ -77,6 +81,8 @@ class DriverIdentity:
     """The start of the leader in clock ticks after boot: a later process with this pid has another."""
     spare: bool = False
     """True if it was started as a spare, before there was this launch."""
+    process_dir: str = ""
+    """Directory that the process works in, where that is another launch's: this one has joined it."""
 
     def as_json(self) -> str:
         """Format the text of its file."""
@@ -95,6 +101,7 @@ class DriverIdentity:
                 pid=int(fields["pid"]),
                 start_ticks=int(fields["start_ticks"]),
                 spare=fields.get("spare") is True,
+                process_dir=str(fields.get("process_dir", "")),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"it is no identity of a driver: {text[:200]}") from error

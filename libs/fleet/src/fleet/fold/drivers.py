@@ -1,4 +1,5 @@
-"""Index the daggers that have drivers, by host and by team, with the sums that placement needs. Pure.
+"""Index the daggers that have drivers, by host, by team and by process, with the sums that placement needs.
+Pure.
 
 It changes with each dagger that changes: nothing here goes through all daggers.
 """
@@ -6,25 +7,68 @@ It changes with each dagger that changes: nothing here goes through all daggers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, NamedTuple, Self, TypeAlias
+
+from daggers.v1 import events_pb2
 
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from daggerspec.priority import is_critical
 from fleet.fold.dagger import Dagger
 from fleet.fold.phases import STARTING, STOPPING
 
+ProcessKey: TypeAlias = tuple[str, str, int, int]
+"""Host, boot id, pid and start ticks of a process; of a launch whose process nobody knows its dagger and
+generation, and nothing else.
+"""
+
+
+def process_of(driver: events_pb2.DriverHandle | None) -> ProcessKey | None:
+    """Return the process of a driver; None while nobody knows it."""
+    if driver is None or not driver.pid:
+        return None
+    return driver.host, driver.boot_id, driver.pid, driver.start_ticks
+
+
+def processes_of(dagger: Dagger) -> Iterator[ProcessKey]:
+    """Yield the process of each launch of a dagger that runs or may run."""
+    for generation in dagger.running:
+        is_shadow = dagger.shadow is not None and generation == dagger.shadow.generation
+        driver = dagger.shadow.driver if is_shadow and dagger.shadow is not None else dagger.driver
+        yield process_of(driver) or (dagger.name, "", generation, 0)
+
+
+class CountedProcess(NamedTuple):
+    """What a process counts: what the first dagger that has a launch in it says."""
+
+    heap_mib: int
+    """0: it does not say."""
+    share: tuple[str, bytes]
+    """Its cluster, and what it says of executors, encoded."""
+
+    @classmethod
+    def of(cls, dagger: Dagger) -> Self:
+        """Return what the process of a dagger counts."""
+        spec = dagger.spec
+        return cls(
+            spec.driver_memory_mib, (spec.cluster, spec.executors.SerializeToString(deterministic=True))
+        )
+
 
 @dataclass(slots=True)
 class Usage:
-    """Drivers that run or may run, and the memory that their launches count."""
+    """Driver processes that run or may run, and the memory that they count: a process counts once, however
+    many launches share it.
+    """
 
     drivers: int = 0
     unsized: int = 0
     """Those of them whose dagger does not say its heap."""
     heap_mib: int = 0
     """Heaps of all others, in MiB."""
+    processes: dict[ProcessKey, tuple[int, CountedProcess]] = field(default_factory=dict)
+    """Number of launches of each process that is counted, and as what it is."""
     shares: Counter[tuple[str, bytes]] = field(default_factory=Counter)
     """Number of drivers by cluster, and by what their specification says of its executors, encoded."""
 
@@ -38,20 +82,28 @@ class Usage:
 
     def add(self, dagger: Dagger, times: int = 1) -> None:
         """Add the drivers of a dagger; with -1 `times` take them away again."""
-        drivers, heap_mib = times * len(dagger.running), dagger.spec.driver_memory_mib
-        self.drivers += drivers
-        if heap_mib:
-            self.heap_mib += drivers * heap_mib
+        for process in processes_of(dagger):
+            before, counted = self.processes.get(process) or (0, CountedProcess.of(dagger))
+            if (launches := before + times) == 0:
+                del self.processes[process]
+            else:
+                self.processes[process] = launches, counted
+            if 0 in (before, launches):
+                self._count(counted, times)
+
+    def _count(self, process: CountedProcess, times: int) -> None:
+        self.drivers += times
+        if process.heap_mib:
+            self.heap_mib += times * process.heap_mib
         else:
-            self.unsized += drivers
-        share = dagger.spec.cluster, dagger.spec.executors.SerializeToString(deterministic=True)
-        self.shares[share] += drivers
-        if not self.shares[share]:
-            del self.shares[share]
+            self.unsized += times
+        self.shares[process.share] += times
+        if not self.shares[process.share]:
+            del self.shares[process.share]
 
     def copy(self) -> Usage:
         """Copy the usage."""
-        return Usage(self.drivers, self.unsized, self.heap_mib, self.shares.copy())
+        return Usage(self.drivers, self.unsized, self.heap_mib, self.processes.copy(), self.shares.copy())
 
     def without(self, dagger: Dagger) -> Usage:
         """Return the usage without the drivers of one of its daggers."""
@@ -60,7 +112,7 @@ class Usage:
         return usage
 
     def memory_mib(self, driver_memory_mib: int) -> int:
-        """Return the MiB that all launches count. driver_memory_mib: heap of a driver whose dagger does not
+        """Return the MiB that all processes count. driver_memory_mib: heap of a driver whose dagger does not
         say.
         """
         return self.heap_mib + self.unsized * driver_memory_mib + self.drivers * DRIVER_OVERHEAD_MIB
@@ -109,6 +161,7 @@ class DriverIndex:
     """Host and state of each as it is counted, by name."""
     _hosts: dict[str, HostDrivers] = field(default_factory=dict)
     _teams: dict[str, Usage] = field(default_factory=dict)
+    _processes: dict[ProcessKey, dict[str, None]] = field(default_factory=dict)
 
     @property
     def names(self) -> KeysView[str]:
@@ -131,6 +184,11 @@ class DriverIndex:
         entry = self._entries.get(beside)
         return usage if entry is None or entry[1].spec.team != team else usage.without(entry[1])
 
+    def in_process(self, driver: events_pb2.DriverHandle | None) -> list[Dagger]:
+        """List the daggers that have a launch in the process of a driver, in the order of their launches."""
+        process = process_of(driver)
+        return [self._entries[name][1] for name in self._processes.get(process, ())] if process else []
+
     def put(self, dagger: Dagger, host: str) -> None:
         """Replace the state of a dagger. host: of its newest launch, empty where nobody knows it."""
         if dagger.occupied and (dagger.phase in (STARTING, STOPPING) or dagger.shadow is not None):
@@ -139,7 +197,12 @@ class DriverIndex:
             self.starting.pop(dagger.name, None)
         before = self._entries.get(dagger.name)
         if before is not None:
-            if before[0] == host and before[1].spec is dagger.spec and before[1].running == dagger.running:
+            if (
+                before[0] == host
+                and before[1].spec is dagger.spec
+                and before[1].running == dagger.running
+                and _has_same_processes(before[1], dagger)
+            ):
                 self._entries[dagger.name] = host, dagger
                 self._hosts[host].daggers[dagger.name] = dagger
                 return
@@ -148,12 +211,30 @@ class DriverIndex:
             self._entries[dagger.name] = host, dagger
             self._hosts.setdefault(host, HostDrivers()).add(dagger)
             self._teams.setdefault(dagger.spec.team, Usage()).add(dagger)
+            for process in processes_of(dagger):
+                self._processes.setdefault(process, {})[dagger.name] = None
 
     def _remove(self, host: str, dagger: Dagger) -> None:
         del self._entries[dagger.name]
+        for process in processes_of(dagger):
+            names = self._processes[process]
+            names.pop(dagger.name, None)
+            if not names:
+                del self._processes[process]
         self._hosts[host].add(dagger, -1)
         if not self._hosts[host].daggers:
             del self._hosts[host]
         self._teams[dagger.spec.team].add(dagger, -1)
         if not self._teams[dagger.spec.team].drivers:
             del self._teams[dagger.spec.team]
+
+
+def _has_same_processes(before: Dagger, after: Dagger) -> bool:
+    drivers = (
+        (before.driver, after.driver),
+        (
+            before.shadow.driver if before.shadow is not None else None,
+            after.shadow.driver if after.shadow is not None else None,
+        ),
+    )
+    return all(one is other or process_of(one) == process_of(other) for one, other in drivers)
