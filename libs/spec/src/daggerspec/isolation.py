@@ -49,9 +49,14 @@ def explain_alone(spec: spec_pb2.DaggerSpec, cluster: spec_pb2.Cluster | None) -
     return ""
 
 
+def value_violations(path: str, value: Isolation) -> Iterator[Violation]:
+    """Yield the violation of a value that no isolation has."""
+    if value not in _VALUES:
+        yield Violation(path, f"{value} is not an isolation", "UNKNOWN_ENUM_VALUE")
+
+
 def violations(path: str, spec: spec_pb2.DaggerSpec, cluster: spec_pb2.Cluster | None) -> Iterator[Violation]:
     """Yield the violations of what a dagger says of its isolation."""
-    if spec.isolation not in _VALUES:
-        yield Violation(path, f"{spec.isolation} is not an isolation", "UNKNOWN_ENUM_VALUE")
-    elif spec.isolation == spec_pb2.ISOLATION_SHARED and (why := explain_alone(spec, cluster)):
+    yield from value_violations(path, spec.isolation)
+    if spec.isolation == spec_pb2.ISOLATION_SHARED and (why := explain_alone(spec, cluster)):
         yield Violation(path, f"cannot be SHARED: {why}", "CANNOT_SHARE")

@@ -92,6 +92,7 @@ ISOLATIONS = {
     "dedicated": spec_pb2.ISOLATION_DEDICATED,
     "shared": spec_pb2.ISOLATION_SHARED,
 }
+ISOLATION = word(ISOLATIONS)
 EXECUTORS = (
     KeyRow("count", CORES),
     KeyRow("cores", CORES),
@@ -115,7 +116,7 @@ SPEC = (
     KeyRow("freshness", span(positive=True)),
     KeyRow("priority", word(PRIORITIES)),
     KeyRow("needs", TEXTS),
-    KeyRow("isolation", word(ISOLATIONS)),
+    KeyRow("isolation", ISOLATION),
     KeyRow("executors", table(spec_pb2.Executors, EXECUTORS)),
     KeyRow("tests", items(Form(tests.read, tests.show), "tests")),
 )

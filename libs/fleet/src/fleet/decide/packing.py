@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from daggerspec import isolation
-from daggerspec.limits import DRIVER_OVERHEAD_MIB
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
 from daggerspec.master import parse
 from fleet.fold.dagger import Dagger
 from fleet.fold.drivers import process_of
+from fleet.fold.fact_changes import TWO_DEATHS
 from fleet.fold.fleet import Fleet
 from fleet.fold.phases import DEGRADED, RUNNING, STOPPING
 
@@ -34,9 +35,9 @@ LIGHT_FOR: Final = timedelta(minutes=30)
 """Time for which it has to stay below, to come back."""
 MOVE_EVERY: Final = timedelta(hours=1)
 """Time between two moves of a dagger, but for those that others need."""
-FULL: Final = 0.85
+FULL: Final = 0.75
 """Share of the memory of a process from where on none joins it: heap, and what it needs beside it."""
-CROWDED: Final = 1.0
+CROWDED: Final = 0.9
 """Share of that memory from where on one leaves it."""
 LAUNCH_MIB: Final = 32
 """What a launch takes of a process before it is measured."""
@@ -102,19 +103,29 @@ def explain_heavy(load: Load | None) -> str:
     return "" if load is None else next(_find_excess(load), "")
 
 
+def is_asked_to_share(fleet: Fleet, dagger: Dagger) -> bool:
+    """Tell whether a dagger, or its team, says that it shares processes."""
+    asked = isolation.resolve(dagger.spec, _team_of(fleet, dagger))
+    return bool(asked == spec_pb2.ISOLATION_SHARED)
+
+
+def _team_of(fleet: Fleet, dagger: Dagger) -> access_pb2.Team | None:
+    entry = fleet.catalogue.teams.get(dagger.spec.team)
+    return None if entry is None else entry.value
+
+
 def explain_alone(fleet: Fleet, dagger: Dagger) -> str:
     """Explain why a dagger has a process of its own, in one clause; empty where it may share one."""
-    teams = fleet.catalogue.teams
-    team = entry.value if (entry := teams.get(dagger.spec.team)) is not None else None
-    if isolation.resolve(dagger.spec, team) != spec_pb2.ISOLATION_SHARED:
-        if isolation.find_asked(dagger.spec, team) == spec_pb2.ISOLATION_DEDICATED:
+    if not is_asked_to_share(fleet, dagger):
+        asked = isolation.find_asked(dagger.spec, _team_of(fleet, dagger))
+        if asked == spec_pb2.ISOLATION_DEDICATED:
             return "isolation is DEDICATED"
         return "isolation is AUTO, which means a process of its own for now"
     cluster = fleet.clusters.get(dagger.spec.cluster)
     if why := isolation.explain_alone(dagger.spec, None if cluster is None else cluster.value):
         return why
     if dagger.isolated:
-        return "two processes died within ten minutes while it was computing; edit it, and it shares again"
+        return f"{TWO_DEATHS}; edit it, and it shares again"
     return dagger.left_because
 
 
@@ -206,8 +217,8 @@ def _may_be_joined(
 
 def _trusts(fleet: Fleet, dagger: Dagger) -> str:
     """Return the team whose daggers a dagger may share with; empty: all that share the platform."""
-    entry = fleet.catalogue.teams.get(dagger.spec.team)
-    return "" if entry is not None and entry.value.shares_platform else dagger.spec.team
+    team = _team_of(fleet, dagger)
+    return "" if team is not None and team.shares_platform else dagger.spec.team
 
 
 def estimate_mib(members: list[Dagger], loads: Loads) -> int:
@@ -307,3 +318,16 @@ def describe_company(fleet: Fleet, dagger: Dagger) -> gateway_pb2.Company | None
         return None
     others = sorted(one.name for one in fleet.drivers.in_process(dagger.driver) if one.name != dagger.name)
     return gateway_pb2.Company(daggers=others, alone_because=explain_alone(fleet, dagger))
+
+
+def foresee_company(fleet: Fleet, dagger: Dagger) -> gateway_pb2.Company | None:
+    """Foresee with whom the next launch of a dagger would share a process on the host where it runs, and why
+    with none, as far as the log says; None where nobody asks for that.
+    """
+    if not is_asked_to_share(fleet, dagger):
+        return None
+    why = explain_alone(fleet, dagger)
+    host = fleet.host_of(dagger) or (fleet.leader.host if fleet.leader is not None else "")
+    process = choose_process(fleet, dagger, host, {}, DEFAULT_DRIVER_MEMORY_MIB, lambda _: "")
+    others = [one.name for one in fleet.drivers.in_process(process) if one.name != dagger.name]
+    return gateway_pb2.Company(daggers=sorted(others), alone_because=why)

@@ -16,6 +16,10 @@ from fleet.fold.replay import Outage, Replay
 
 SUSPICION: Final = timedelta(minutes=10)
 """Time within which two deaths of its process while it was computing have a dagger set alone."""
+TWO_DEATHS: Final = (
+    f"two processes that it shared died within {SUSPICION.seconds // 60} minutes while it was computing"
+)
+"""Reason why a dagger is set alone, as a clause."""
 
 
 @dataclass(frozen=True, slots=True)
