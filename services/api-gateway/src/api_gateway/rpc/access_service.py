@@ -27,7 +27,7 @@ from api_gateway.validate.dagger_requests import DaggerRequests, meta_of, refuse
 from api_gateway.validate.reachability import Reach
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
-from daggerspec import destination, fields, receivers, sinks
+from daggerspec import destination, fields, isolation, receivers, sinks
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 from fleet import Answer, Fleet, Refusal
