@@ -160,6 +160,18 @@ async def test_a_launch_that_has_no_link_yet_has_not_begun(world: World) -> None
     assert [launch.dagger for launch in table.living()] == ["a"]
 
 
+async def test_a_launch_that_its_scheduler_ends_was_not_ended_with_its_deployment(world: World) -> None:
+    async with world.serving():
+        a, b = await run(world, "a", "b")
+    table = world.drivers()
+    table.kill(handle(b))
+    by_scheduler = table.deployment(handle(b))
+    (run_dir(b) / rundir.KILL).unlink()
+
+    assert (by_scheduler, drivers.alive(handle(a))) == ("", True)
+    assert table.deployment(handle(b)).startswith("its deployment was taken down")
+
+
 async def test_the_directory_of_a_process_stays_while_it_runs_others(world: World) -> None:
     async with world.serving():
         a, b = await run(world, "a", "b")

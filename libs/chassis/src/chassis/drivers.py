@@ -127,7 +127,9 @@ def list_company(driver: Identified) -> list[Path]:
     with suppress(OSError):  # nobody has joined
         links = sorted((home / rundir.MEMBERS).iterdir())
     launches = [Path(os.path.realpath(path)) for path in (home, *links)]
-    return [run_dir for run_dir in launches if run_dir != own and not (run_dir / rundir.EXIT_CODE).exists()]
+    others = (run_dir for run_dir in launches if run_dir != own)
+    # the directory of one that ended long ago is removed while the process goes on
+    return [run_dir for run_dir in others if run_dir.is_dir() and not (run_dir / rundir.EXIT_CODE).exists()]
 
 
 def alive(driver: Identified) -> bool:

@@ -470,6 +470,7 @@ class Drivers:
         if drivers.is_over(driver):
             return True
         with suppress(FileNotFoundError):
+            touch(Path(driver.run_dir) / rundir.KILL)
             touch(Path(driver.run_dir) / rundir.STOP)
         now = time.monotonic()
         until = min(self._ended.get(driver.run_dir, math.inf), now + _PATIENCE_S)
@@ -498,7 +499,8 @@ class Drivers:
 
         Not for a driver that the log asked to stop: that one has the file, too.
         """
-        if (Path(handle.run_dir) / rundir.STOP).exists():
+        run_dir = Path(handle.run_dir)
+        if (run_dir / rundir.STOP).exists() and not (run_dir / rundir.KILL).exists():
             return "its deployment was taken down, and told it to stop"
         if drivers.of_earlier_host(handle, boot_id=processes.boot_id(), began=processes.began()):
             return "its machine or its container was started anew"
