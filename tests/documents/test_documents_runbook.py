@@ -10,6 +10,7 @@ from tests.documents import names
 from tests.documents.pages import ROOT, Page, slug
 
 from api_gateway.rpc.fleet_service import HOST_ALIVE
+from daggerspec import exits
 from fleet.decide import drain, placement, reconcile
 from fleet.fold.hosts import HOST_REGISTERED
 from fleet.health import advice
@@ -64,7 +65,9 @@ def test_every_reason_has_its_section_with_its_meaning(reason: Reason) -> None:
     [
         HOST_ALIVE,
         HOST_REGISTERED,
+        advice.ISOLATED,
         advice.WAITS_FOR_TURN,
+        exits.PROCESS_LOST,
         drain.CAME_BACK,
         drain.HOST_CORDONED,
         drain.NOT_SETTLED,

@@ -25,12 +25,14 @@ from fleet.decide.observation import Presence
 from fleet.fold.hosts import AGENT
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
-from scheduler.drivers.exit_classification import classify_exit
+from scheduler.drivers.exit_classification import classify_exit, classify_loss
 from scheduler.drivers.process_table import Attempt, as_handle
 
 BEAT_S = 5.0
 BATCH_S = 2.0
 SPARE_S = 0.5
+PATIENCE_S = 20.0
+"""Time that a launch has to end before the process that it shares is killed."""
 
 
 @dataclass(eq=False)
@@ -79,6 +81,19 @@ class Host:
     def boot_id(self) -> str:
         """Tells one boot from another."""
         return f"boot-{self.boots}"
+
+    def process(self, driver: Identified) -> list[SimulatedDriver]:
+        """List the launches that run in the process of a driver."""
+        return [each for each in self.drivers.values() if each.alive and each.identity.pid == driver.pid]
+
+    def end_process(self, culprit: SimulatedDriver, code: int | None, *, computes: bool) -> None:
+        """Have a process die with all its launches. culprit: who was computing then, if it `computes`."""
+        members = self.process(culprit.identity)
+        for member in members:
+            member.end(code)
+            if len(members) > 1:
+                step = "batch 7" if computes and member is culprit else None
+                member.lost = len(members) - 1, step
 
     def end(self) -> None:
         """Nothing that runs here goes on."""
@@ -191,6 +206,8 @@ class SimulatedDriver:
 
     code: int | None
     """Its exit code once it ended; None when it left none."""
+    lost: tuple[int, str | None] | None = None
+    """Of one that died with its process: with how many others, and what it was computing."""
 
     def end(self, code: int | None) -> None:
         """Exit, or be killed."""
@@ -213,6 +230,9 @@ class SimulatedDriver:
             self._clock = timedelta(seconds=world.random.uniform(-4000, 4000))
         elif world.chance(0.006, "driver died"):
             self.end(world.random.choice([-9, 69, 70, 64, None]))
+        elif len(self.host.process(self.identity)) > 1 and world.chance(0.02, "process died"):
+            computes = world.random.random() < 0.7
+            self.host.end_process(self, world.random.choice([-9, 3, None]), computes=computes)
         else:
             self._commit()
 
@@ -364,6 +384,8 @@ class SimulatedDrivers:
         """`source`: ce_source of the scheduler, which is `alive`."""
         self._world, self._sinks, self._host, self._source = world, sinks, host, source
         self._alive = alive
+        self._ended: dict[str, float] = {}
+        """When a launch that shares its process was asked to end, by directory."""
         self.runs, self.host = Path("runs"), host.name
 
     def run_dir(self, name: str, generation: int) -> Path:
@@ -386,6 +408,43 @@ class SimulatedDrivers:
         if key in self._host.drivers:
             raise FileExistsError(17, "File exists", str(self.run_dir(*key)))
         return self._begin(self._identity(job, str(self.run_dir(*key))), job)
+
+    def user_of(self, team: str) -> str:
+        """As Drivers', of a scheduler with one user."""
+        del team
+        return ""
+
+    def takes_launches(self, process: events_pb2.DriverHandle) -> bool:
+        """As Drivers'."""
+        return bool(self._host.process(process))
+
+    def homes(self) -> set[Path]:
+        """As Drivers': nothing is removed here."""
+        return set()
+
+    def join(self, process: events_pb2.DriverHandle, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
+        """As Drivers'. Raises: as `start`; Violation when it may not share."""
+        key = job.dagger, job.generation
+        members = self._host.process(process)
+        if not members:
+            return None
+        self._world.control_witness.launches(*key, self._source, self.host, self._host.zone)
+        self._world.control_witness.joins(job.dagger, [member.name for member in members])
+        if self._world.chance(0.02, "join failed"):
+            raise OSError(28, "No space left on device")
+        if key in self._host.drivers:
+            raise FileExistsError(17, "File exists", str(self.run_dir(*key)))
+        home = members[0].identity
+        return self._begin(
+            replace(
+                home,
+                dagger=job.dagger,
+                generation=job.generation,
+                run_dir=str(self.run_dir(*key)),
+                process_dir=home.process_dir or home.run_dir,
+            ),
+            job,
+        )
 
     def start_spare(
         self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
@@ -559,13 +618,27 @@ class SimulatedDrivers:
     def kill(self, driver: Identified) -> None:
         """As Drivers'."""
         killed = self._of(driver) or self._host.spares.get(driver.run_dir)
-        if killed is not None:
+        if isinstance(killed, SimulatedDriver) and len(self._host.process(killed.identity)) > 1:
+            self._end_member(killed)
+        elif killed is not None:
             killed.end(-9)
+
+    def _end_member(self, member: SimulatedDriver) -> None:
+        """End a launch that shares its process: as asked, or with all the others."""
+        asked = self._ended.setdefault(member.identity.run_dir, self._world.loop.time())
+        if member.alive and not member.mute and not self._world.chance(0.3, "member does not end"):
+            self._world.later(self._world.random.uniform(0, 5), member.end, 0)
+        if member.alive and self._world.loop.time() - asked >= PATIENCE_S:
+            self._host.end_process(member, -9, computes=True)
 
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
         """As Drivers'."""
         driver = self._of(handle)
-        return classify_exit(driver.code if driver is not None else None, None)
+        code = driver.code if driver is not None else None
+        if isinstance(driver, SimulatedDriver) and driver.lost is not None:
+            company, step = driver.lost
+            return classify_loss(code, None, company, step)
+        return classify_exit(code, None)
 
     def deployment(self, _: events_pb2.DriverHandle) -> str:
         """As Drivers': no machine and no container is ever started anew here."""

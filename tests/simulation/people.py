@@ -26,10 +26,12 @@ META = events_pb2.RequestMeta(actor="simulation")
 SINK = spec_pb2.Sink(log={}, name=DB, on_outage={"then": spec_pb2.OnOutage.THEN_SKIP, "auto_replay": True})
 
 
-def asked(name: str, sql: str, *, zone: str = "", is_critical: bool = False) -> events_pb2.DaggerRequested:
+def asked(
+    name: str, sql: str, *, zone: str = "", is_critical: bool = False, is_shared: bool = False
+) -> events_pb2.DaggerRequested:
     """A revision with this query. That of `run 2` has no state of its own, that of `run 3` no common end.
 
-    zone: where it must run; empty: anywhere.
+    zone: where it must run; empty: anywhere. is_shared: whether it shares a process.
     """
     query = events_pb2.QueryState(
         identity=sql.removesuffix(" 2"), no_cutover="sessions" if "3" in sql else ""
@@ -37,6 +39,8 @@ def asked(name: str, sql: str, *, zone: str = "", is_critical: bool = False) -> 
     spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, sinks=[SINK], needs={"zone": zone} if zone else {})
     if is_critical:
         spec.priority = spec_pb2.PRIORITY_CRITICAL
+    if is_shared:
+        spec.isolation = spec_pb2.ISOLATION_SHARED
     return events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query)
 
 
@@ -52,6 +56,8 @@ class People:
         """Requests that were begun in the end."""
         self._retired = self._random.random() < 0.3
         """Whether an administrator drains one of two hosts in the end."""
+        self._shares = self._random.random() < 0.5
+        """Whether most daggers share processes."""
         self._whole_hosts = self._random.random() < 0.5
         """Whether on-call vouches for the death of a host, rather than of each driver on it."""
 
@@ -66,7 +72,7 @@ class People:
         await self._insist(events_pb2.StreamRegistered(meta=META, stream=keeper), "keeper")
         self._founded = True  # from now on, something names the cluster
         for name in NAMES:
-            await self._insist(asked(name, "run"), name)
+            await self._insist(asked(name, "run", is_shared=self._shares), name)
 
     def request(self, key: Hashable, message: Any, subject: str) -> None:
         """Let somebody ask for it, unless he who asks for `key` still waits."""
@@ -200,7 +206,9 @@ class People:
             case "edit":
                 zone = self._random.choice(["", "", *(host.zone for host in self._crew.hosts)])
                 critical = self._random.random() < 0.3
-                return asked(name, f"run {self._random.randrange(4)}", zone=zone, is_critical=critical)
+                shared = self._shares and self._random.random() < 0.8
+                sql = f"run {self._random.randrange(4)}"
+                return asked(name, sql, zone=zone, is_critical=critical, is_shared=shared)
             case "replay":
                 return self._replay(name)
             case "allow":

@@ -1,4 +1,4 @@
-"""Seventeen rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Twenty rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -16,8 +17,8 @@ from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger
-from fleet.decide import drain, placement, shadowing
-from fleet.fold import cordons, quotas
+from fleet.decide import drain, packing, placement, reconcile, shadowing
+from fleet.fold import cordons, fact_changes, quotas
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
@@ -173,6 +174,21 @@ def without_waiting_stops(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scheduler, "wants_replacement", lambda _: False)
 
 
+def without_isolation(patch: pytest.MonkeyPatch) -> None:
+    """Let daggers share processes that have one of their own."""
+    patch.setattr(packing, "explain_alone", lambda *_: "")
+
+
+def without_suspicion(patch: pytest.MonkeyPatch) -> None:
+    """Let daggers share again that were computing in two deaths of their process."""
+    patch.setattr(fact_changes, "SUSPICION", timedelta(0))
+
+
+def without_innocence(patch: pytest.MonkeyPatch) -> None:
+    """Count each death of a process as an attempt of all that it ran."""
+    patch.setattr(reconcile, "PROCESS_LOST", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, which check misses it, and how long faults last for that to show soon.
@@ -206,4 +222,7 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "starts by cores": Rule(without_start_limit, " starts at "),
     "stops by cores": Rule(without_waiting_stops, " is stopped at "),
     "room": Rule(without_room, " on the full "),
+    "isolation": Rule(without_isolation, " has a process of its own, and joins "),
+    "two deaths": Rule(without_suspicion, " was computing at two deaths, and joins ", faulty_s=400),
+    "deaths of others": Rule(without_innocence, " counts a death of others "),
 }

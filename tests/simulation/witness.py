@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2
+from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 
 from eventlog import Record
 from fleet import Dagger, Fleet
@@ -19,6 +19,8 @@ from fleet.fold.facts import FACTS, About
 _CORDONS: Final = (events_pb2.HostCordoned, events_pb2.HostDrainRequested, events_pb2.HostUncordoned)
 _LATE: Final = timedelta(seconds=60)
 """Time for which a scheduler may act on what it read before it stood still."""
+_SUSPICION: Final = timedelta(minutes=10)
+"""Time within which two deaths of its process while it was computing set a dagger alone."""
 _START: Final = timedelta(seconds=90)
 """Time for which a start takes a core at most."""
 
@@ -60,6 +62,8 @@ class ControlWitness:
         """Of each host that has no memory left: since when."""
         self._replaced: dict[str, tuple[int, datetime]] = {}
         """Of each dagger that was stopped to be started anew: the launch, and when."""
+        self._deaths: dict[str, list[datetime]] = {}
+        """Of each dagger since its last edit: when processes died while it was computing."""
         self._movers: dict[str, tuple[str, int]] = {}
         """The newest dagger that each host's drain moves, with the launch, while it is on its way."""
 
@@ -81,6 +85,8 @@ class ControlWitness:
         self._of_host(record, message)
         if isinstance(message, events_pb2.QuarantineReplayRequested) and message.HasField("outage"):
             self._outstanding(record, message)
+        if isinstance(message, events_pb2.DaggerRequested) and before and message.spec != before.spec:
+            self._deaths.pop(record.subject, None)
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
             return
         if message.meta.epoch != self._epoch:
@@ -91,6 +97,8 @@ class ControlWitness:
         if message.meta.host_epoch and before is not None:
             self._of_newest_agent(record, message, before)
         self._fact(record, message, before)
+        if before is not None:
+            self._check_attempt(record, message, before)
         if before is not None:
             self._move(record, message, before)
 
@@ -284,6 +292,25 @@ class ControlWitness:
         if wanted != zone:
             raise Violation(f"{name} is launched on {host} of zone {zone}, and needs zone {wanted}")
         self._starts(self.intents.get(generation, ("", "", "")), name, generation, source, host)
+
+    def joins(self, name: str, others: list[str]) -> None:
+        """Check that a dagger which joins the process of others may. Raises: Violation."""
+        dagger = self.fleet.daggers.get(name)
+        if dagger is None or not dagger.current:
+            return
+        if dagger.spec.isolation != spec_pb2.ISOLATION_SHARED:
+            raise Violation(f"{name} has a process of its own, and joins {others}")
+        first, last = [datetime.min.replace(tzinfo=UTC), *self._deaths.get(name, [])][-2:]
+        if len(self._deaths.get(name, [])) > 1 and last - first <= _SUSPICION:
+            raise Violation(f"{name} was computing at two deaths, and joins {others}")
+
+    def _check_attempt(self, record: Record, message: Any, before: Dagger) -> None:
+        """Take in deaths of processes, and check that those of others are no attempts. Raises: Violation."""
+        if isinstance(message, events_pb2.Exited) and message.suspect:
+            self._deaths.setdefault(before.name, []).append(record.time)
+        is_lost = before.last_error is not None and before.last_error.reason == "PROCESS_LOST" and before.ran
+        if isinstance(message, events_pb2.RelaunchScheduled) and is_lost and message.attempt > before.attempt:
+            raise Violation(f"{record.subject} counts a death of others at {record.sequence}")
 
     def replays(self, name: str, number: int, source: str, host: str) -> None:
         """Check who starts an attempt of a replay, as `launches`. Raises: Violation."""

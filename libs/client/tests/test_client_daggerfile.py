@@ -172,6 +172,7 @@ sinks:
 max_rows_per_batch: 5000
 freshness: 10s
 priority: critical
+isolation: shared
 needs: {zone: a}
 executors: {count: 3, cores: 2, memory: 2g, cores_max: 6}
 late: {keep: some}
@@ -190,6 +191,7 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
     assert again.spec.freshness == dagger.spec.freshness
     assert (dagger.spec.priority, dict(dagger.spec.needs)) == (spec_pb2.PRIORITY_CRITICAL, {"zone": "a"})
     assert (again.spec.priority, again.spec.needs) == (dagger.spec.priority, dagger.spec.needs)
+    assert dagger.spec.isolation == again.spec.isolation == spec_pb2.ISOLATION_SHARED
     assert dagger.spec.executors == spec_pb2.Executors(count=3, cores=2, memory_mib=2048, cores_max=6)
     assert again.spec.executors == dagger.spec.executors
     assert (dagger.spec.late.keep, again.spec.late) == ("some", dagger.spec.late)
@@ -206,6 +208,7 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
         ("batch: 5000", "batch: 2000001", "max_rows_per_batch"),
         ("freshness: 10s", "freshness: 0s", "freshness"),
         ("priority: critical", "priority: high", "priority"),
+        ("isolation: shared", "isolation: both", "isolation"),
         ("needs: {zone: a}", "needs: [zone]", "needs"),
         ("count: 3", "count: 0", "executors.count"),
         ("memory: 2g", "memory: much", "executors.memory"),

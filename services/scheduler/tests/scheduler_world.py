@@ -26,6 +26,7 @@ from scheduler.drivers.secret_places import SecretRule
 from scheduler.leader.scheduler import Options, Scheduler
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
+SHARED_STAND_IN = Path(__file__).with_name("shared_stand_in.py")
 REPLAY_STAND_IN = Path(__file__).with_name("replay_stand_in.py")
 DEADLINE_S = 30
 HOST = "here"
@@ -147,12 +148,20 @@ class World:
         memory_mib: int = 0,
         sinks: Sequence[spec_pb2.Sink] = (),
         priority: spec_pb2.Priority.ValueType = spec_pb2.PRIORITY_UNSPECIFIED,
+        isolation: spec_pb2.Isolation.ValueType = spec_pb2.ISOLATION_UNSPECIFIED,
+        team: str = "",
     ) -> None:
         """Register the cluster and ask for a dagger."""
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
         await self.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
         spec = spec_pb2.DaggerSpec(
-            cluster="local", sql=sql, driver_memory_mib=memory_mib, sinks=sinks, priority=priority
+            cluster="local",
+            team=team,
+            sql=sql,
+            driver_memory_mib=memory_mib,
+            sinks=sinks,
+            priority=priority,
+            isolation=isolation,
         )
         query = events_pb2.QueryState(identity=sql)
         await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query), name)
@@ -219,7 +228,8 @@ def command(job: spec_pb2.JobSpec, master: str) -> tuple[list[str], dict[str, st
     """The stand-in in place of spark-submit."""
     if Path(job.run_dir).parent.name == rundir.REPLAYS:
         return [sys.executable, str(REPLAY_STAND_IN)], {"LC_ALL": "C.UTF-8"}
-    words = [sys.executable, str(STAND_IN)]
+    is_shared = job.spec.isolation == spec_pb2.ISOLATION_SHARED
+    words = [sys.executable, str(SHARED_STAND_IN if is_shared else STAND_IN)]
     if job.dagger == rundir.SPARE:
         return [*words, "--spare"], {"LC_ALL": "C.UTF-8"}
     words += ["--spec", f"{job.run_dir}/spec.pb"]

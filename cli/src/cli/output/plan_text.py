@@ -7,6 +7,7 @@ from daggers.v1 import gateway_pb2
 
 from cli.output.json_views.answers import action, to_json
 from cli.output.visible import printable
+from cli.output.vitals import describe_company
 from daggerclient.times import iso
 from daggerspec import changes
 
@@ -43,6 +44,8 @@ def lines(name: str, plan: Plan, source: str = FILE) -> Iterator[str]:
     yield f"  {plan.reason}"
     if plan.replacement in REPLACEMENTS:
         yield f"  {REPLACEMENTS[plan.replacement]}: {printable(plan.replacement_reason)}"
+    if plan.HasField("company"):
+        yield f"  its process: {describe_company(plan.company, 'as things are')}"
     if plan.HasField("recomputed_since"):
         yield f"  records since about {iso(plan.recomputed_since)} are read again"
     yield from _reads(plan)

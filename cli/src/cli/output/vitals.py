@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import format_span, rough
 from cli.output import error_text
+from cli.output.visible import printable
 from daggerclient.times import iso
 from daggerspec.limits import RECENT_S
 
@@ -18,6 +19,8 @@ WIDE = (
     *COLUMNS, "COMMIT", "RESTARTS", "WATERMARK", "LATE", "QUARANTINED", "STATE", "MEMORY", "TEAM", "VERSION",
     "DESIRED", "HOST",
 )  # fmt: skip
+_NAMES = 5
+"""Most daggers of a process that are named."""
 _RECENTLY = f"in {format_span(timedelta(seconds=RECENT_S))}"
 
 
@@ -54,6 +57,14 @@ def row(dagger: dagger_pb2.Dagger, now: datetime, *, wide: bool) -> Sequence[str
     )
 
 
+def describe_company(company: dagger_pb2.Company, process: str) -> str:
+    """Describe with which daggers one shares a process, and why with no others."""
+    names = list(company.daggers)
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    shared = f"{process}, shared with {', '.join(names[:_NAMES])}{more}" if names else f"{process}, alone"
+    return f"{shared}: {printable(company.alone_because)}" if company.alone_because else shared
+
+
 def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]:
     """Build the lines of a dagger's own page."""
     vitals = dagger.vitals
@@ -63,6 +74,8 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
     lines = [("phase", phase), ("restarts", str(dagger.restarts))]
     if dagger.driver.pid:
         lines.append(("started", "by the warm spare" if dagger.driver.spare else "cold"))
+    if dagger.HasField("company"):
+        lines.append(("process", describe_company(dagger.company, f"pid {dagger.driver.pid or NONE}")))
     if dagger.HasField("shadow"):
         lines.append(("shadow", _shadow(dagger.shadow, now)))
     if dagger.HasField("last_exit"):

@@ -62,15 +62,25 @@ def read(run_dir: Path) -> DriverIdentity | None:
         return identity
     if processes.owner(identity.pid) not in (None, whose):
         return None
+    home = identity.process_dir
+    if home and not _belongs_to(Path(home), whose):
+        return None
     own = replace(identity, run_dir=str(run_dir), dagger=run_dir.parent.name)
     return own if own.dagger == rundir.REPLAYS else replace(own, generation=int(run_dir.name))
+
+
+def _belongs_to(folder: Path, user: int) -> bool:
+    try:
+        return folder.stat().st_uid == user
+    except OSError:
+        return False
 
 
 def living(runs: Path) -> list[DriverIdentity]:
     """List the launches below `runs` that have a living process."""
     written = [driver for run_dir in _run_dirs(runs) if (driver := read(run_dir)) is not None]
     sessions = _sessions()
-    return [identity for identity in written if members(identity, sessions)]
+    return [identity for identity in written if not is_over(identity) and members(identity, sessions)]
 
 
 def members(driver: Identified, sessions: Sessions | None = None) -> list[Process]:
@@ -84,12 +94,50 @@ def members(driver: Identified, sessions: Sessions | None = None) -> list[Proces
     if leader is not None and leader.start_ticks != driver.start_ticks:
         return []  # the pid was given to another process, which can only be when the session had ended
     alive = processes.session(driver.pid) if sessions is None else list(sessions.get(driver.pid, ()))
-    if leader is None and not any(_works_in(process, driver.run_dir) for process in alive):
+    if leader is None and not any(_works_in(process, str(home_of(driver))) for process in alive):
         return []  # that a later process with this pid has led, and left behind
     return alive
 
 
+def home_of(driver: Identified) -> Path:
+    """Return the directory that the process of a driver works in."""
+    return Path(driver.process_dir or driver.run_dir)
+
+
+def link_of(run_dir: Path, home: Path) -> Path:
+    """Return the place of the link by which a launch joins the process that works in `home`."""
+    return home / rundir.MEMBERS / f"{run_dir.parent.name}.{run_dir.name}"
+
+
+def is_over(driver: Identified) -> bool:
+    """Tell whether a launch has ended, or never began, though its process may live on with others."""
+    run_dir = Path(driver.run_dir)
+    if driver.process_dir:
+        has_joined = link_of(run_dir, home_of(driver)).is_symlink()
+        return not has_joined or (run_dir / rundir.EXIT_CODE).exists()
+    return (run_dir / rundir.MEMBERS).is_dir() and (run_dir / rundir.EXIT_CODE).exists()
+
+
+def list_company(driver: Identified) -> list[Path]:
+    """List the run directories of the other launches of a driver's process that have not ended by
+    themselves, whether the process lives or not.
+    """
+    home, own = home_of(driver), Path(os.path.realpath(driver.run_dir))
+    links = []
+    with suppress(OSError):  # nobody has joined
+        links = sorted((home / rundir.MEMBERS).iterdir())
+    launches = [Path(os.path.realpath(path)) for path in (home, *links)]
+    others = (run_dir for run_dir in launches if run_dir != own)
+    # the directory of one that ended long ago is removed while the process goes on
+    return [run_dir for run_dir in others if run_dir.is_dir() and not (run_dir / rundir.EXIT_CODE).exists()]
+
+
 def alive(driver: Identified) -> bool:
+    """Tell whether a launch lives: it has not ended, and a process of its driver lives."""
+    return not is_over(driver) and is_process_alive(driver)
+
+
+def is_process_alive(driver: Identified) -> bool:
     """Tell whether a process of a driver lives."""
     leader = processes.find(driver.pid) if driver.boot_id == processes.boot_id() else None
     if leader is not None:  # the common case, without reading the process table

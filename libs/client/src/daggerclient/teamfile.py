@@ -1,5 +1,5 @@
 """A team as it is written in YAML: `kind: team`, its name, where it is reached, who is in it and as what,
-who is told of alerts, and how much its daggers may take.
+who is told of alerts, how much its daggers may take, and whether they share drivers' processes.
 
 kind: team
 name: pricing
@@ -12,6 +12,8 @@ receivers:
 quotas:
   daggers: {soft: 40, hard: 50}
   memory: {hard: 64g}
+isolation: shared
+share: platform
 """
 
 from collections.abc import Iterable
@@ -23,10 +25,14 @@ from daggers.v1 import access_pb2
 from daggerclient.daggerfile.forms import MEMORY, Form
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.daggerfile.sinks import secret, shown_secret
+from daggerclient.daggerfile.table import ISOLATION
 from daggerclient.entryfile import begin_entry, finish_entry
 from daggerspec import receivers
 
 KIND = "team"
+KEYS = ("contact", "members", "receivers", "quotas", "isolation", "share")
+SHARES = ("team", "platform")
+"""With whom its daggers share processes: with each other, or with those of all teams that say so."""
 COUNT = Form(lambda reader, node, path: reader.integer(node, path, most=2**53), lambda value: value)
 QUOTAS = {
     "daggers": ("daggers", COUNT),
@@ -48,7 +54,7 @@ ROLES = {
 
 def parse(text: str, file: str) -> access_pb2.Team:
     """Parse the team of a file. Raises InvalidFileError with everything that is wrong with it."""
-    reader, _, values = begin_entry(text, file, KIND, ("contact", "members", "receivers", "quotas"))
+    reader, _, values = begin_entry(text, file, KIND, KEYS)
     team = access_pb2.Team()
     if "name" in values:
         team.name = reader.text(values["name"], "name")
@@ -62,6 +68,10 @@ def parse(text: str, file: str) -> access_pb2.Team:
             _receiver(reader, item, path, team)
     if "quotas" in values:
         _quotas(reader, values["quotas"], team)
+    if "isolation" in values:
+        team.isolation = ISOLATION.read(reader, values["isolation"], "isolation")
+    if "share" in values:
+        team.shares_platform = reader.choice(values["share"], "share", SHARES) == "platform"
     finish_entry(reader)
     return team
 
@@ -108,7 +118,10 @@ def to_document(team: access_pb2.Team) -> dict[str, Any]:
     if team.receivers:
         document["receivers"] = receivers_shown(team.receivers)
     quotas = quotas_shown(team.quotas)
-    return document | ({"quotas": quotas} if quotas else {})
+    document |= {"quotas": quotas} if quotas else {}
+    if team.isolation:
+        document["isolation"] = ISOLATION.show(team.isolation)
+    return document | ({"share": "platform"} if team.shares_platform else {})
 
 
 def receivers_shown(team_receivers: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:

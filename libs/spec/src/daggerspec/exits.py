@@ -25,7 +25,9 @@ ENDED_WITH_DEPLOYMENT: Final = "ENDED_WITH_DEPLOYMENT"
 """The reason of a driver that its deployment ended: a container or a machine that was started anew, or a
 stack that was taken down. Such an end is no attempt, and the next launch waits for nothing.
 """
-NOT_THE_DRIVERS: Final = frozenset({ENDED_WITH_DEPLOYMENT, NO_EXECUTORS})
+PROCESS_LOST: Final = "PROCESS_LOST"
+"""The reason of a launch that died with the process that it shared, and that was computing nothing then."""
+NOT_THE_DRIVERS: Final = frozenset({ENDED_WITH_DEPLOYMENT, NO_EXECUTORS, PROCESS_LOST})
 """Reasons of ends that say nothing about a driver, but about what it stands on: they are no restart loop."""
 
 MEANINGS: Final[Mapping[int, events_pb2.DaggerError]] = {
@@ -83,7 +85,7 @@ def killed_for_memory() -> events_pb2.DaggerError:
 
 def left_no_word(exited: events_pb2.Exited) -> bool:
     """Return whether a driver ended without an error of its own: cleanly, or killed before it wrote one."""
-    return not exited.HasField("error") or exited.error.reason in (LOST, KILLED)
+    return not exited.HasField("error") or exited.error.reason in (LOST, KILLED, PROCESS_LOST)
 
 
 def is_deployments(error: events_pb2.DaggerError | None) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults, executors, fields, labels, late, limits, query, querytests, sinks
+from daggerspec import defaults, executors, fields, isolation, labels, late, limits, query, querytests, sinks
 from daggerspec.catalogue import Catalogue
 from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
@@ -34,6 +34,7 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     yield from _cluster(path, spec, catalogue)
     if spec.HasField("executors"):
         yield from executors.violations(f"{path}.executors", spec.executors, catalogue.cluster(spec.cluster))
+    yield from isolation.violations(f"{path}.isolation", spec, catalogue.cluster(spec.cluster))
     for number, stream in enumerate(spec.streams):
         yield from _reading(f"{path}.streams[{number}]", stream)
     yield from _inputs(path, spec, catalogue)

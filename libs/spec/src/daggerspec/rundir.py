@@ -15,6 +15,8 @@ REPLAY_LOGGER: Final = "replay"
 """The logger of our own lines of a replay's log; all others are of Spark, libraries and sinks."""
 DRIVER: Final = "driver.json"
 STOP: Final = "stop"
+KILL: Final = "kill"
+"""Beside `STOP` of a launch that shares its process: the scheduler wrote that, to end the launch at once."""
 ALLOWED: Final = "refusals-until"
 """Until when sinks may refuse as many rows as they like, in seconds since 1970: the scheduler writes it."""
 PAUSED: Final = "paused-sinks"
@@ -30,6 +32,10 @@ EXIT_CODE: Final = "exit-code"
 KILLED_FOR_MEMORY: Final = "killed-for-memory"
 """Of a driver that SIGKILL ended while the kernel killed for memory where it was: how many processes. Its
 wrapper writes it.
+"""
+PROCESS_EXIT_CODE: Final = "process-exit-code"
+"""Of a process that other launches have joined, in the directory that it works in: how it ended. There
+`EXIT_CODE` is that of its first launch alone.
 """
 MEMBERS: Final = "members"
 """Of a driver's process, in the directory that it works in: links DAGGER.GENERATION to the run directories of
@@ -87,6 +93,8 @@ class DriverIdentity:
     """The start of the leader in clock ticks after boot: a later process with this pid has another."""
     spare: bool = False
     """True if it was started as a spare, before there was this launch."""
+    process_dir: str = ""
+    """Directory that the process works in, where that is another launch's: this one has joined it."""
 
     def as_json(self) -> str:
         """Format the text of its file."""
@@ -105,6 +113,7 @@ class DriverIdentity:
                 pid=int(fields["pid"]),
                 start_ticks=int(fields["start_ticks"]),
                 spare=fields.get("spare") is True,
+                process_dir=str(fields.get("process_dir", "")),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"it is no identity of a driver: {text[:200]}") from error

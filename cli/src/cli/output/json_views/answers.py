@@ -148,11 +148,12 @@ _CONVERSION = Conversion(
             "name kafka! spark_master influx! playground executors! executor_limits! spark_web_url?"
         ),
         "ClusterUse": Layout("daggers drivers room"),
+        "Company": Layout("daggers alone_because?"),
         "ColumnChange": Layout("before after"),
         "Dagger": Layout(
             "name phase desired generation version warnings last_error observed_generation observed_version"
             " last_good_version? attempt not_before create_time! update_time! create_sequence creator updater"
-            " driver references=reference_versions phase_time restarts last_exit shadow vitals spec!"
+            " driver references=reference_versions phase_time restarts last_exit shadow company vitals spec!"
         ),
         "DaggerCost": Layout(
             "age_s=age launch_memory_mib cpu_seconds cpu_seconds_per_day memory_bytes records records_per_day"
@@ -170,7 +171,7 @@ _CONVERSION = Conversion(
             "topic partitions offsets records_per_second retention_s=retention sampled fits streams"
         ),
         "DriverExit": Layout("generation time! code error"),
-        "DriverHandle": Layout("host pid ui_url run_dir spare"),
+        "DriverHandle": Layout("host pid ui_url run_dir spare process_dir?"),
         "DriverShadow": Layout("generation version time! driver boundary"),
         "Event": Layout(
             "sequence id type source subject time! data refused version", data=lambda event: data(event.data)
@@ -214,7 +215,7 @@ _CONVERSION = Conversion(
         "PlanDaggerResponse": Layout(
             "action effect reason version replacement? replacement_reason recomputed_since reads"
             " reads_unchecked reading_time_s=reading_time lost_windows cost launch_memory_mib changes columns"
-            " sinks sinks_untried losses warnings"
+            " sinks sinks_untried company losses warnings"
         ),
         "PlannedRange": Layout("topic partition begin end first"),
         "PlannedReads": Layout(
@@ -263,7 +264,11 @@ _CONVERSION = Conversion(
             enum_values=lambda column: {value.name: value.number for value in column.enum_values},
         ),
         "StreamGrant": Layout("stream restricted teams read_sensitive"),
-        "Team": Layout("name contact members receivers quotas", receivers=_receivers, quotas=_quotas),
+        "Team": Layout(
+            "name contact members receivers quotas isolation? shares_platform",
+            receivers=_receivers,
+            quotas=_quotas,
+        ),
         "TeamRole": Layout("team role"),
         "Vitals": Layout(
             "generation heard_time watermark last_commit last_progress records_per_s rows_per_s lag records"

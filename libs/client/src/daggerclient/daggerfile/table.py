@@ -87,6 +87,12 @@ STREAM = (
 EMITS = {"final": spec_pb2.EMIT_FINAL, "early": spec_pb2.EMIT_EARLY}
 STATES = {"memory": spec_pb2.STATE_STORE_MEMORY, "disk": spec_pb2.STATE_STORE_DISK}
 PRIORITIES = {"normal": spec_pb2.PRIORITY_NORMAL, "critical": spec_pb2.PRIORITY_CRITICAL}
+ISOLATIONS = {
+    "auto": spec_pb2.ISOLATION_AUTO,
+    "dedicated": spec_pb2.ISOLATION_DEDICATED,
+    "shared": spec_pb2.ISOLATION_SHARED,
+}
+ISOLATION = word(ISOLATIONS)
 EXECUTORS = (
     KeyRow("count", CORES),
     KeyRow("cores", CORES),
@@ -110,6 +116,7 @@ SPEC = (
     KeyRow("freshness", span(positive=True)),
     KeyRow("priority", word(PRIORITIES)),
     KeyRow("needs", TEXTS),
+    KeyRow("isolation", ISOLATION),
     KeyRow("executors", table(spec_pb2.Executors, EXECUTORS)),
     KeyRow("tests", items(Form(tests.read, tests.show), "tests")),
 )

@@ -7,14 +7,14 @@ dagger that comes back to the host is left there: another attempt would silence 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from daggers.v1 import gateway_pb2
 
 from daggerspec.priority import is_critical
-from fleet.decide.placement import Candidate, choose_host
+from fleet.decide.placement import Candidate, choose_host, joins_none
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
 from fleet.fold.phases import DEGRADED, FAILED, RUNNING, STARTING
@@ -31,22 +31,28 @@ NOT_SETTLED: Final = "NOT_SETTLED"
 _MOVABLE: Final = (STARTING, RUNNING, DEGRADED)
 
 
-def choose_place(fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate]) -> str | Full:
+def choose_place(
+    fleet: Fleet,
+    dagger: Dagger,
+    candidates: Sequence[Candidate],
+    *,
+    joins: Callable[[str], bool] = joins_none,
+) -> str | Full:
     """Return the host of the dagger's next launch, or why none has room.
 
-    candidates: as `choose_host`. A cordoned one is left out; but when no other takes the dagger, it goes on
-    where it ran last, or where its unanswered intent is: a cordon stops nothing.
+    candidates, joins: as of `choose_host`. A cordoned one is left out; but when no other takes the dagger, it
+    goes on where it ran last, or where its unanswered intent is: a cordon stops nothing.
     """
     free = [candidate for candidate in candidates if takes_new(fleet, candidate.host)]
     chosen = (
-        choose_host(fleet, dagger, free, beside=len(free) < len(candidates))
+        choose_host(fleet, dagger, free, beside=len(free) < len(candidates), joins=joins)
         if free
         else build_cordoned(candidate.host for candidate in candidates)
     )
     if isinstance(chosen, Full) and len(free) < len(candidates):
         own = {dagger.ran_on, fleet.host_of(dagger) if dagger.unanswered else ""}
         back = [candidate for candidate in candidates if candidate not in free and candidate.host in own]
-        again = choose_host(fleet, dagger, back, beside=True) if back else chosen
+        again = choose_host(fleet, dagger, back, beside=True, joins=joins) if back else chosen
         return chosen if isinstance(again, Full) else again
     return chosen
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -72,13 +72,24 @@ def describe_candidate(host: str, standing: Standing, room: Room, busy_cores: fl
     )
 
 
+def joins_none(_: str) -> bool:
+    """Tell of each host that a launch joins no process there."""
+    return False
+
+
 def choose_host(
-    fleet: Fleet, dagger: Dagger, candidates: Sequence[Candidate], *, beside: bool = False
+    fleet: Fleet,
+    dagger: Dagger,
+    candidates: Sequence[Candidate],
+    *,
+    beside: bool = False,
+    joins: Callable[[str], bool] = joins_none,
 ) -> str | Full:
     """Return the host of the dagger's next launch, or why there is none.
 
     candidates: hosts that can launch it, at least one, the leader's own first. beside: whether there are
-    hosts that were left out. What a host without others lacks is no reason: the launch says it in its own
+    hosts that were left out. joins: tells of a host whether the launch joins a process there, which takes no
+    room of its own. What a host without others lacks is no reason: the launch says it in its own
     words.
     """
     scope: Sequence[Candidate] = () if beside else candidates
@@ -95,7 +106,9 @@ def choose_host(
     fits: list[Candidate] = []
     reasons: list[Full] = []
     for one in able:
-        full = quotas.full(fleet.catalogue, of_team, there[one.host].usage, dagger, one.room)
+        full = None
+        if not joins(one.host):
+            full = quotas.full(fleet.catalogue, of_team, there[one.host].usage, dagger, one.room)
         if full is not None:
             reasons.append(full)
         elif not _has_refused(dagger, one.host):
@@ -107,7 +120,7 @@ def choose_host(
         return reasons[0] if reasons else able[0].host
     # the first one is the leader's own, unless that was left out
     own = fleet.leader.host if beside and fleet.leader is not None else candidates[0].host
-    return min(fits, key=lambda one: _rank(dagger, one, there[one.host], own)).host
+    return min(fits, key=lambda one: _rank(dagger, one, there[one.host], own, joins=joins(one.host))).host
 
 
 def explain_unfit(fleet: Fleet, dagger: Dagger, candidate: Candidate) -> str:
@@ -126,16 +139,20 @@ def _explain_unfit(
     return ", ".join(unmet)
 
 
-def _rank(dagger: Dagger, candidate: Candidate, there: HostDrivers, own: str) -> tuple[float, ...]:
+def _rank(
+    dagger: Dagger, candidate: Candidate, there: HostDrivers, own: str, *, joins: bool
+) -> tuple[float, ...]:
     """Return what makes a host that has room the better the less it is, what counts most first.
 
-    Where the dagger last ran it runs again. A busy host is passed over. Critical daggers of a team are
-    spread, daggers of one stream are together. The leader's own host has the spare, which starts at once.
+    Where the dagger last ran it runs again, else where it joins a process. A busy host is passed over.
+    Critical daggers of a team are spread, daggers of one stream are together. The leader's own host has the
+    spare, which starts at once.
     """
     is_beside = any(there.streams[read.stream] for read in dagger.spec.streams)
     left = quotas.mib_left(there.usage, candidate.room)
     return (
         candidate.host != dagger.ran_on,
+        not joins,
         candidate.load >= _BUSY,
         there.critical[dagger.spec.team] if is_critical(dagger.spec) else 0,
         not is_beside,

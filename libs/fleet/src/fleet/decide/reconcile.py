@@ -13,7 +13,14 @@ from typing import Final, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.anew import ROOT_MISSING
-from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS, OUT_OF_MEMORY, is_deployments, left_no_word
+from daggerspec.exits import (
+    ENDED_WITH_DEPLOYMENT,
+    NO_EXECUTORS,
+    OUT_OF_MEMORY,
+    PROCESS_LOST,
+    is_deployments,
+    left_no_word,
+)
 from daggerspec.priority import is_critical
 from fleet.decide import autoreplay, shadowing
 from fleet.decide.backoff import delay
@@ -213,6 +220,8 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
     error = dagger.last_error or _error("UNKNOWN", "its driver ended and left no reason")
     if is_deployments(error):  # no attempt, and nothing to wait for
         return _relaunch(dagger.attempt, now)
+    if error.reason == PROCESS_LOST and dagger.ran:  # it ran well until others of its process ended it
+        return _relaunch(dagger.attempt, now)
     attempt = dagger.attempt + 1
     if not error.retryable:
         return events_pb2.Failed(error=error)
@@ -250,6 +259,7 @@ def build_exited(dagger: Dagger, left: events_pb2.Exited, observation: Observati
             exited.ClearField("error")
     elif observation.deployment and left_no_word(exited):
         exited.error.CopyFrom(_error(ENDED_WITH_DEPLOYMENT, observation.deployment))
+        exited.ClearField("suspect")
     elif Reason.START_TIMEOUT in dagger.reasons:
         text = "it gave no sign of life after its launch and was killed"
         if observation.overload:

@@ -137,6 +137,15 @@ class Dagger:
     """Texts of the destinations that its newest revision's sinks write to; empty where no gateway resolved
     them.
     """
+    suspected: datetime | None = None
+    """Time when its process last died with others while it was computing; None: never since its newest edit.
+    """
+    isolated: bool = False
+    """True from the second such death within a short time, until it is edited."""
+    left_because: str = ""
+    """Why it has left a process that it shared, in one clause; empty: it has not, or has returned to one."""
+    left_time: datetime | None = None
+    """Time when it last left a process that it shared, or returned to one."""
     from_start: int = 0
     """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
     footprint: Footprint = NOTHING
@@ -304,6 +313,7 @@ def _revise(dagger: Dagger, request: events_pb2.DaggerRequested) -> dict[str, An
     changes |= {"query": _query(request), "destinations": tuple(request.destinations)}
     if not runs_alike(request.spec, dagger.spec):
         changes |= {"observed_version": dagger.observed_version, "attempt": 0}
+        changes |= {"suspected": None, "isolated": False, "left_because": ""}
     return changes
 
 

@@ -1,4 +1,5 @@
-"""Index the daggers that have drivers, by host and by team, with the sums that placement needs. Pure.
+"""Index the daggers that have drivers, by host, by team and by process, with the sums that placement needs.
+Pure.
 
 It changes with each dagger that changes: nothing here goes through all daggers. What changed is counted when
 somebody reads, once for each dagger: a service that starts folds millions of records before anybody does.
@@ -7,25 +8,52 @@ somebody reads, once for each dagger: a service that starts folds millions of re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
+
+from daggers.v1 import events_pb2
 
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from daggerspec.priority import is_critical
 from fleet.fold.dagger import Dagger
+from fleet.fold.footprint import Footprint
 from fleet.fold.phases import STARTING, STOPPING
+
+ProcessKey: TypeAlias = tuple[str, str, int, int]
+"""Host, boot id, pid and start ticks of a process; of a launch whose process nobody knows its dagger and
+generation, and nothing else.
+"""
+
+
+def process_of(driver: events_pb2.DriverHandle | None) -> ProcessKey | None:
+    """Return the process of a driver; None while nobody knows it."""
+    if driver is None or not driver.pid:
+        return None
+    return driver.host, driver.boot_id, driver.pid, driver.start_ticks
+
+
+def launches_of(dagger: Dagger) -> Iterator[tuple[ProcessKey, Footprint]]:
+    """Yield the process of each launch of a dagger that runs or may run, and what the launch takes."""
+    for generation, footprint in zip(dagger.running, dagger.footprints, strict=True):
+        is_shadow = dagger.shadow is not None and generation == dagger.shadow.generation
+        driver = dagger.shadow.driver if is_shadow and dagger.shadow is not None else dagger.driver
+        yield process_of(driver) or (dagger.name, "", generation, 0), footprint
 
 
 @dataclass(slots=True)
 class Usage:
-    """Drivers that run or may run, and the memory that their launches count."""
+    """Driver processes that run or may run, and the memory that they count: a process counts once, however
+    many launches share it.
+    """
 
     drivers: int = 0
     unsized: int = 0
     """Those of them whose dagger does not say its heap."""
     heap_mib: int = 0
     """Heaps of all others, in MiB."""
+    processes: dict[ProcessKey, tuple[int, Footprint]] = field(default_factory=dict)
+    """Number of launches of each process that is counted, and what it takes: what the first of them does."""
     shares: Counter[tuple[str, bytes]] = field(default_factory=Counter)
     """Number of drivers by cluster, and by what their specification says of its executors, encoded."""
 
@@ -39,20 +67,29 @@ class Usage:
 
     def add(self, dagger: Dagger, times: int = 1) -> None:
         """Add the drivers of a dagger; with -1 `times` take them away again."""
-        for launch in dagger.footprints:
-            self.drivers += times
-            if launch.heap_mib:
-                self.heap_mib += times * launch.heap_mib
+        for process, launch in launches_of(dagger):
+            before, counted = self.processes.get(process) or (0, launch)
+            if (launches := before + times) == 0:
+                del self.processes[process]
             else:
-                self.unsized += times
-            share = launch.cluster, launch.executors
-            self.shares[share] += times
-            if not self.shares[share]:
-                del self.shares[share]
+                self.processes[process] = launches, counted
+            if 0 in (before, launches):
+                self._count(counted, times)
+
+    def _count(self, process: Footprint, times: int) -> None:
+        self.drivers += times
+        if process.heap_mib:
+            self.heap_mib += times * process.heap_mib
+        else:
+            self.unsized += times
+        share = process.cluster, process.executors
+        self.shares[share] += times
+        if not self.shares[share]:
+            del self.shares[share]
 
     def copy(self) -> Usage:
         """Copy the usage."""
-        return Usage(self.drivers, self.unsized, self.heap_mib, self.shares.copy())
+        return Usage(self.drivers, self.unsized, self.heap_mib, self.processes.copy(), self.shares.copy())
 
     def without(self, dagger: Dagger) -> Usage:
         """Return the usage without the drivers of one of its daggers."""
@@ -61,7 +98,7 @@ class Usage:
         return usage
 
     def memory_mib(self, driver_memory_mib: int) -> int:
-        """Return the MiB that all launches count. driver_memory_mib: heap of a driver whose dagger does not
+        """Return the MiB that all processes count. driver_memory_mib: heap of a driver whose dagger does not
         say.
         """
         return self.heap_mib + self.unsized * driver_memory_mib + self.drivers * DRIVER_OVERHEAD_MIB
@@ -111,6 +148,7 @@ class DriverIndex:
         self._starting: dict[str, Dagger] = {}
         self._hosts: dict[str, HostDrivers] = {}
         self._teams: dict[str, Usage] = {}
+        self._processes: dict[ProcessKey, set[str]] = {}
 
     @property
     def names(self) -> KeysView[str]:
@@ -142,6 +180,13 @@ class DriverIndex:
         entry = self._entries.get(beside)
         return usage if entry is None or entry[1].spec.team != team else usage.without(entry[1])
 
+    def in_process(self, driver: events_pb2.DriverHandle | None) -> list[Dagger]:
+        """List the daggers that have a launch in the process of a driver, in the order of their launches."""
+        self._count()
+        process = process_of(driver)
+        members = self._processes.get(process, ()) if process else ()
+        return sorted((self._entries[name][1] for name in members), key=lambda member: member.generation)
+
     def put(self, dagger: Dagger, host: str) -> None:
         """Replace the state of a dagger. host: of its newest launch, empty where nobody knows it."""
         self._changed[dagger.name] = host, dagger
@@ -162,7 +207,7 @@ class DriverIndex:
             if (
                 before[0] == host
                 and before[1].spec is dagger.spec
-                and before[1].footprints == dagger.footprints
+                and list(launches_of(before[1])) == list(launches_of(dagger))
             ):
                 self._entries[dagger.name] = host, dagger
                 self._hosts[host].daggers[dagger.name] = dagger
@@ -172,9 +217,16 @@ class DriverIndex:
             self._entries[dagger.name] = host, dagger
             self._hosts.setdefault(host, HostDrivers()).add(dagger)
             self._teams.setdefault(dagger.spec.team, Usage()).add(dagger)
+            for process, _ in launches_of(dagger):
+                self._processes.setdefault(process, set()).add(dagger.name)
 
     def _remove(self, host: str, dagger: Dagger) -> None:
         del self._entries[dagger.name]
+        for process, _ in launches_of(dagger):
+            names = self._processes.get(process, set())
+            names.discard(dagger.name)
+            if not names:
+                self._processes.pop(process, None)
         self._hosts[host].add(dagger, -1)
         if not self._hosts[host].daggers:
             del self._hosts[host]

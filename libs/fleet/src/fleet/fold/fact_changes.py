@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
 
@@ -14,6 +14,13 @@ from fleet.fold.dagger import Dagger
 from fleet.fold.footprint import Footprint
 from fleet.fold.phases import STOPPING, Desired
 from fleet.fold.replay import Outage, Replay
+
+SUSPICION: Final = timedelta(minutes=10)
+"""Time within which two deaths of its process while it was computing have a dagger set alone."""
+TWO_DEATHS: Final = (
+    f"two processes that it shared died within {SUSPICION.seconds // 60} minutes while it was computing"
+)
+"""Reason why a dagger is set alone, as a clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,19 @@ def record_exit(dagger: Dagger, fact: events_pb2.Exited, time: datetime) -> Chan
     if fact.HasField("error"):
         ended.error.CopyFrom(fact.error)
     last_error = fact.error if fact.HasField("error") else dagger.last_error
-    return {"driver": None, "last_error": last_error, "last_exit": ended}
+    changes: dict[str, Any] = {"driver": None, "last_error": last_error, "last_exit": ended}
+    if fact.suspect:
+        is_second = dagger.suspected is not None and time - dagger.suspected <= SUSPICION
+        changes |= {"suspected": time, "isolated": dagger.isolated or is_second}
+    return changes
+
+
+def stop(_: Dagger, fact: events_pb2.StopIssued, time: datetime) -> Changes:
+    """Record how its driver was told to stop, and whether it leaves a process for another."""
+    changes: dict[str, Any] = {"stop_issued": fact.mode}
+    if fact.leaves or fact.returns:
+        changes |= {"left_because": fact.leaves, "left_time": time}
+    return changes
 
 
 def schedule_relaunch(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: datetime) -> Changes:

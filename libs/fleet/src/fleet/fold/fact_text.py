@@ -49,8 +49,12 @@ def describe_attempt(fact: events_pb2.RelaunchScheduled) -> str:
 
 
 def describe_stop(fact: events_pb2.StopIssued) -> str:
-    """Describe the mode of a stop."""
+    """Describe the mode of a stop, and why it goes on elsewhere."""
     why = ": its host is drained" if fact.move else ""
+    if fact.leaves:
+        why = f": it goes on in a process of its own, because {fact.leaves}"
+    elif fact.returns:
+        why = ": it goes on in a process with others"
     return ("killed" if fact.mode == events_pb2.STOP_MODE_NOW else "told to finish its batch and stop") + why
 
 

@@ -162,7 +162,7 @@ FACTS: Final[Mapping[type[Message], FactRule]] = {
     events_pb2.StopIssued: FactRule(
         phases=dict.fromkeys((STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING), STOPPING),
         driver=Driver.KNOWN,
-        changes=lambda _, fact, __: {"stop_issued": fact.mode},
+        changes=fact_changes.stop,
         detail=fact_text.describe_stop,
     ),
     events_pb2.Stopped: FactRule(

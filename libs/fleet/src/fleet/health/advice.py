@@ -34,6 +34,8 @@ WAITS_FOR_TURN: Final = "WAITS_FOR_TURN"
 """Code for a launch that waits because its host starts as many daggers as it has cores."""
 UNLAUNCHED: Final = "does a scheduler run, or do many of them start at once?"
 """Question where no driver is launched and no error says why."""
+ISOLATED: Final = "ISOLATED"
+"""Code for a dagger that has a process of its own because processes that it shared died."""
 UNREACHABLE: Final = "UNREACHABLE"
 """Code for a dagger of which neither heartbeat nor process answers."""
 _USER, _EXTERNAL, _INTERNAL, _UNKNOWN = (
@@ -162,6 +164,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "launch",
         _EXTERNAL,
         "Nothing yet: it starts by itself, and first with `priority: critical` in its file.",
+    ),
+    ISOLATED: Advice(
+        "driver",
+        _UNKNOWN,
+        "Read `daggers events {name}`: it says what it was doing then. Once it is edited it shares again.",
     ),
     "FAILED": Advice("driver", _UNKNOWN, "Read `daggers get {name}`: it names the error, and whose it is."),
     "RESTART_LOOP": Advice("driver", _UNKNOWN, "It is launched again by itself; read `daggers logs {name}`."),

@@ -14,6 +14,7 @@ from daggers.v1 import vitals_pb2
 
 from chassis.durations import format_span
 from fleet.fold.dagger import Dagger
+from fleet.fold.fact_changes import TWO_DEATHS
 from fleet.fold.phases import BACKING_OFF, DEGRADED, FAILED, PENDING, RUNNING, STARTING, UNREACHABLE
 from fleet.health import advice
 from fleet.health.advice import (
@@ -87,6 +88,7 @@ def warnings(
         issues += [
             *_of_its_work(dagger, watch, _evidence(watch, now, hearing), evidence_time),
             *_of_its_last_end(dagger, now),
+            *_of_its_isolation(dagger),
         ]
     return [warning.to_proto(dagger.name) for warning in issues]
 
@@ -155,6 +157,12 @@ def _of_its_last_end(dagger: Dagger, now: datetime) -> Iterator[HealthIssue]:
         last = f"the last time {format_span(now - since)} ago"
         text = f"{advice.describe_ends(dagger.ends)}, {last}: {_clause(ended.error.detail)}; it runs again"
         yield HealthIssue(ended.error.reason, text, since, advice.advise_running_again(ended.error))
+
+
+def _of_its_isolation(dagger: Dagger) -> Iterator[HealthIssue]:
+    """Yield that it has a process of its own, because those that it shared died."""
+    if dagger.isolated and dagger.suspected is not None:
+        yield _build_issue(advice.ISOLATED, f"it has a process of its own: {TWO_DEATHS}", dagger.suspected)
 
 
 def _of_its_host(evidence: Evidence, now: datetime) -> Iterator[HealthIssue]:

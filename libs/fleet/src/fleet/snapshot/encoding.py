@@ -151,7 +151,7 @@ _REPEATED: Final = frozenset({"warnings", "reasons", "destinations", "paused_sin
 _OPTIONAL: Final = frozenset(
     {
         *("driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"),
-        *("handed", "query", "observed_query"),
+        *("handed", "query", "observed_query", "suspected", "left_time"),
     }
 )
 

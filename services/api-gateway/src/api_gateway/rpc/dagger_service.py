@@ -44,7 +44,8 @@ from daggerspec.defaults import fill_defaults
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
-from fleet import ApplyResult, Fleet
+from fleet import ApplyResult, Dagger, Fleet
+from fleet.decide import packing
 from fleet.fold import quotas, view
 
 
@@ -157,7 +158,9 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 )
         if answer.action != apply_action.UNCHANGED:
             start = events_pb2.StartRequested(meta=meta, name=name)
-            self._parts.requests.decide(start if answer.action == apply_action.STARTED else revise)
+            decided = self._parts.requests.decide(start if answer.action == apply_action.STARTED else revise)
+            if (company := packing.foresee_company(self._fleet, decided)) is not None:
+                answer.company.CopyFrom(company)
             answer.launch_memory_mib = quotas.need_mib(after.spec)
             if dagger is not None and after.plan is not None and answer.effect == edit_plan.RECOMPUTED:
                 planned_reads, why = await reread_plan.plan_reads(
@@ -200,8 +203,14 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         fleet = await self._parts.reader.state(context, request.min_sequence)
         dagger = living(fleet, request.name)
         message = view.to_proto(dagger, fleet)
-        message.vitals.CopyFrom(self._parts.heartbeats.vitals(dagger))
+        self._add_state(message, dagger)
         return gateway_pb2.GetDaggerResponse(dagger=message, sequence=fleet.sequence)
+
+    def _add_state(self, message: gateway_pb2.Dagger, dagger: Dagger) -> None:
+        """Add what a dagger does now, and with whom it shares a process."""
+        message.vitals.CopyFrom(self._parts.heartbeats.vitals(dagger))
+        if (company := packing.describe_company(self._fleet, dagger)) is not None:
+            message.company.CopyFrom(company)
 
     async def ListDaggers(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListDaggersRequest, context: Context
@@ -226,7 +235,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         )
         for dagger in listed[: page.size]:
             if (living := self._fleet.living(dagger.name)) is not None:
-                dagger.vitals.CopyFrom(self._parts.heartbeats.vitals(living))
+                self._add_state(dagger, living)
         daggers, more = page.cut(listed, paging.name)
         return gateway_pb2.ListDaggersResponse(
             daggers=daggers, next_page_token=more, sequence=sequence, total_size=total

@@ -9,7 +9,7 @@ from daggers.v1 import events_pb2
 from google.protobuf.json_format import Parse, ParseError
 
 from daggerspec import exits
-from daggerspec.exits import HEAP_FULL, KILLED, LOST, MEANINGS, heap_full
+from daggerspec.exits import HEAP_FULL, KILLED, LOST, MEANINGS, PROCESS_LOST, heap_full
 
 # The Python half sees its JVM die, and not of what.
 _JVM_GONE: Final = "JVM_GONE"
@@ -35,6 +35,34 @@ def classify_exit(
         fact.code = code
     if code == 0:
         fact.ClearField("error")
+    return fact
+
+
+def classify_loss(
+    code: int | None,
+    left: str | None,
+    company: int,
+    step: str | None,
+    *,
+    heap_mib: int = 0,
+    killed_for_memory: bool = False,
+) -> events_pb2.Exited:
+    """Build the fact for a launch that died with the process that it shared with `company` others.
+
+    code: of the process. left, heap_mib, killed_for_memory: as of `classify_exit`. step: what the launch was
+    computing then; None: nothing.
+    """
+    fact = classify_exit(code or None, left, heap_mib=heap_mib, killed_for_memory=killed_for_memory)
+    others = f"{company} others" if company > 1 else "another dagger"
+    if step is None:
+        detail = f"the process that it shared with {others} ended: {fact.error.detail}"
+        fact.error.CopyFrom(
+            events_pb2.DaggerError(domain=_EXTERNAL, reason=PROCESS_LOST, detail=detail, retryable=True)
+        )
+    else:
+        fact.suspect = True
+        fact.error.detail += f"; it shared its process with {others}, and was at this step then: {step}"
+        fact.error.retryable = True
     return fact
 
 

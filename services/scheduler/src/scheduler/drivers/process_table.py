@@ -9,10 +9,12 @@ RUNS/_replay/NUMBER (ADR 95).
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,7 +28,7 @@ from google.protobuf.message import DecodeError
 from chassis import drivers, processes
 from chassis.drivers import Identified
 from chassis.files import read_plain, replace_bytes, replace_text, touch
-from daggerspec import anew, rundir
+from daggerspec import anew, lastword, rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
@@ -39,6 +41,8 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
 _MIB: Final = 1024 * 1024
+_PATIENCE_S: Final = 20.0
+"""Time that a launch which shares its process has to end by itself, before all of that is killed."""
 _REMEMBERED: Final = 1_000
 """Drivers of which this process remembers what it has sent them."""
 KEPT_ATTEMPTS: Final = 20
@@ -74,6 +78,7 @@ def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
         start_ticks=identity.start_ticks,
         run_dir=identity.run_dir,
         spare=identity.spare,
+        process_dir=identity.process_dir,
     )
 
 
@@ -90,6 +95,8 @@ class Drivers:
         self._run_as = run_as
         self._children: set[int] = set()
         self._drained: set[tuple[int, int]] = set()
+        self._ended: dict[str, float] = {}
+        """Until when a launch that shares its process may end by itself, by run directory."""
         self._allowed: dict[str, tuple[str, datetime]] = {}
         self._paused: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.write_missing()
@@ -156,6 +163,50 @@ class Drivers:
         home.rename(run_dir)  # refused where that directory exists: it is another launch's
         _wake(run_dir)
         return as_handle(driver, self.host)
+
+    def join(self, process: events_pb2.DriverHandle, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
+        """Have the process of another launch run this one, too; None when it does not live. Raises: OSError,
+        UnresolvedName.
+
+        process: handle of any launch of it. The launch begins with a link, when all it needs is there. The
+        signal only has the process see it at once. A process without another launch that runs is ending.
+        """
+        if not self.takes_launches(process):
+            return None
+        home, run_dir = drivers.home_of(process), self.run_dir(job.dagger, job.generation)
+        member = DriverIdentity(
+            dagger=job.dagger,
+            generation=job.generation,
+            run_dir=str(run_dir),
+            boot_id=process.boot_id,
+            pid=process.pid,
+            start_ticks=process.start_ticks,
+            spare=process.spare,
+            process_dir=str(home),
+        )
+        # A directory that exists is another launch's.
+        (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        _write_job(run_dir, job)
+        drivers.write(member)
+        user = self._run_as.user(job.spec.team)
+        if user is not None:
+            self._hand_over(run_dir, job, user)
+        link = drivers.link_of(run_dir, home)
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(run_dir)
+        _wake(home)
+        return as_handle(member, self.host)
+
+    def takes_launches(self, process: events_pb2.DriverHandle) -> bool:
+        """Tell whether a process lives, and some launch of it runs: without one it ends."""
+        self.reap()
+        has_launch = not drivers.is_over(process) or bool(drivers.list_company(process))
+        return has_launch and drivers.is_process_alive(process)
+
+    def user_of(self, team: str) -> str:
+        """Return the name of the user that a team's drivers run as; empty: the scheduler's own."""
+        user = self._run_as.user(team)
+        return "" if user is None else user.name
 
     def clear_spares(self, own: DriverIdentity | None) -> None:
         """Kill the spares of schedulers that have ended, and remove what spares leave: all but this one's.
@@ -311,6 +362,10 @@ class Drivers:
         run_dir = str(self.run_dir(name, generation)) if _is_plain(name) else ""
         return events_pb2.DriverHandle(host=self.host, run_dir=run_dir)
 
+    def homes(self) -> set[Path]:
+        """Return the directories of other launches that living processes work in."""
+        return {Path(driver.process_dir) for driver in self.living() if driver.process_dir}
+
     def living(self) -> list[DriverIdentity]:
         """Return every launch below `runs` that has a living process, and every spare."""
         self.reap()
@@ -331,13 +386,20 @@ class Drivers:
         )
 
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
-        """Ask a driver to finish its batch and exit: the file `stop`, and one SIGTERM to its group.
+        """Ask a driver to finish its batch and exit: the file `stop`, and, where no other launch has its
+        process, one SIGTERM to its group.
 
         Returns whether this was the first time.
         """
         stop = Path(handle.run_dir) / rundir.STOP
         with suppress(FileNotFoundError):
             touch(stop)
+        if not drivers.alive(handle):
+            return False
+        if drivers.list_company(handle):  # a signal would drain all of them
+            is_first = handle.run_dir not in self._ended
+            self._ended.setdefault(handle.run_dir, math.inf)
+            return is_first
         driver = handle.pid, handle.start_ticks
         if driver in self._drained or not self._members(handle):
             return False
@@ -392,25 +454,50 @@ class Drivers:
     def kill(self, driver: Identified) -> None:
         """Send SIGKILL to every process of a driver; to be called again until it is gone.
 
-        The leader comes last: while it lives, what was just being forked is known as the driver's.
+        The leader comes last: while it lives, what was just being forked is known as the driver's. A launch
+        that shares its process is asked to end first, and ends all of it only when it does not.
         """
+        if drivers.list_company(driver) and self._may_still_end(driver):
+            return
         members = self._members(driver)
         for process in [member for member in members if member.pid != driver.pid] or members:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         self.reap()
 
+    def _may_still_end(self, driver: Identified) -> bool:
+        """Ask a launch to end, and tell whether it has time left for that."""
+        if drivers.is_over(driver):
+            return True
+        with suppress(FileNotFoundError):
+            touch(Path(driver.run_dir) / rundir.KILL)
+            touch(Path(driver.run_dir) / rundir.STOP)
+        now = time.monotonic()
+        until = min(self._ended.get(driver.run_dir, math.inf), now + _PATIENCE_S)
+        self._ended[driver.run_dir] = until
+        if len(self._ended) > _REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+        return now < until
+
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
         """Return the exit of a driver that is gone."""
-        run_dir = Path(handle.run_dir)
-        code = _read(run_dir / rundir.EXIT_CODE) or ""
-        left = _read(run_dir / rundir.EXIT)
-        number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
+        run_dir, home = Path(handle.run_dir), drivers.home_of(handle)
+        code, left = _read_code(run_dir / rundir.EXIT_CODE), _read(run_dir / rundir.EXIT)
+        killed_for_memory = (home / rundir.KILLED_FOR_MEMORY).exists()
+        if code is None:
+            code = _read_code(home / rundir.PROCESS_EXIT_CODE)
+            if company := drivers.list_company(handle):
+                steps = {(word.dagger, word.generation): word.step for word in lastword.read(home)}
+                return exit_classification.classify_loss(
+                    code,
+                    left,
+                    len(company),
+                    steps.get((run_dir.parent.name, _number(run_dir))),
+                    heap_mib=_heap_mib(home),
+                    killed_for_memory=killed_for_memory,
+                )
         return exit_classification.classify_exit(
-            number,
-            left,
-            heap_mib=_heap_mib(run_dir),
-            killed_for_memory=(run_dir / rundir.KILLED_FOR_MEMORY).exists(),
+            code, left, heap_mib=_heap_mib(run_dir), killed_for_memory=killed_for_memory
         )
 
     def deployment(self, handle: events_pb2.DriverHandle) -> str:
@@ -419,7 +506,8 @@ class Drivers:
 
         Not for a driver that the log asked to stop: that one has the file, too.
         """
-        if (Path(handle.run_dir) / rundir.STOP).exists():
+        run_dir = Path(handle.run_dir)
+        if (run_dir / rundir.STOP).exists() and not (run_dir / rundir.KILL).exists():
             return "its deployment was taken down, and told it to stop"
         if drivers.of_earlier_host(handle, boot_id=processes.boot_id(), began=processes.began()):
             return "its machine or its container was started anew"
@@ -486,6 +574,12 @@ def _heap_mib(run_dir: Path) -> int:
     except (OSError, DecodeError):
         return 0
     return max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
+
+
+def _read_code(path: Path) -> int | None:
+    """Read an exit code; None where there is none."""
+    text = _read(path) or ""
+    return int(text) if re.fullmatch(r"-?\d{1,3}", text) else None
 
 
 def _read(path: Path) -> str | None:

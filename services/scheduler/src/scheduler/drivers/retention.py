@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -38,9 +39,15 @@ def is_there(checkpoints: str) -> bool:
     return root is None or (root / anew.MARKER).is_file()
 
 
-def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime) -> list[Path]:
+def leftovers(
+    fleet: Fleet,
+    runs: Path,
+    checkpoints: Path | None,
+    now: datetime,
+    homes: Collection[Path] = (),
+) -> list[Path]:
     """Return the directories of deleted daggers and of launches long past, and scratch space of those that
-    ended.
+    ended. homes: directories of launches whose processes live on with others, which stay.
 
     The launches of a deleted dagger stay for `DELETED_KEPT`, its checkpoints do not. `checkpoints` is None
     where they are on another file system: what is there is for people to remove.
@@ -61,10 +68,12 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime)
         recent = now - ended < DELETED_KEPT
         deleted = {launch for launch in launches if _is_deleted(dagger, launch) and not recent}
         old = deleted | set(launches[:-KEPT])
-        if dagger.phase == DELETED and not recent and len(old) == len(launches):
+        running = set(dagger.running) | {
+            int(home.name) for home in homes if home.parent == directory and home.name.isdigit()
+        }
+        if dagger.phase == DELETED and not recent and len(old) == len(launches) and not running:
             removable.append(directory)
             continue
-        running = set(dagger.running)
         for launch in launches:
             if launch in old - {dagger.generation, *running}:
                 removable.append(directory / str(launch))

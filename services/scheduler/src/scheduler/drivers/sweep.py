@@ -102,8 +102,11 @@ class Sweeper:
         if not self._is_due and now - self._last_look < _LOOK:
             return False
         self._is_due, self._last_look = False, now
+        homes = self._drivers.homes()
         await to_its_end(
-            lambda: retention.remove(retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now))
+            lambda: retention.remove(
+                retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now, homes)
+            )
         )
         return True
 

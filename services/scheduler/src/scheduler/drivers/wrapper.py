@@ -62,10 +62,10 @@ def main(argv: list[str]) -> int:
         _end_session()
         if kills and code in _KILLED:
             replace_text(Path(rundir.KILLED_FOR_MEMORY), f"{kills}\n", durable=True)
-    # Where it works: the directory of a spare has moved to its launch's by now. Of a process of several
-    # launches the code is that of the last one, and this may not be the last.
-    if not (Path(rundir.MEMBERS).is_dir() and Path(rundir.EXIT_CODE).exists()):
-        replace_text(Path(rundir.EXIT_CODE), f"{code}\n", durable=True)
+    # Where it works: the directory of a spare has moved to its launch's by now. A process of several launches
+    # says how it ended, and each launch that ended by itself has said so: all others died with it.
+    file = rundir.PROCESS_EXIT_CODE if Path(rundir.MEMBERS).is_dir() else rundir.EXIT_CODE
+    replace_text(Path(file), f"{code}\n", durable=True)
     return 0
 
 

@@ -1,8 +1,8 @@
 """The launch protocol: intend, read it back, and only then start a driver. Safe at every crash point.
 
 (1) Fold to the end. (2) Append LaunchIntended; its sequence is the generation. (3) Read it back: it was
-applied, and nobody else leads now. (4) Start the driver, or give the launch to the spare. (5) Append
-Launched.
+applied, and nobody else leads now. (4) Have the launch join the process of others, or give it to the spare,
+or start a driver. (5) Append Launched.
 
 Where the intent names another host, (4) and (5) are its agent's, which folds to the end before it starts a
 driver: `submit` (ADR 215).
@@ -38,6 +38,7 @@ from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
 from scheduler.leader.inventory import Inventory
+from scheduler.leader.sharing import Sharing
 from scheduler.threads import to_its_end
 
 # Appends a fact about a dagger and reads it back: what became of it. Raises: LeadershipLost.
@@ -63,6 +64,7 @@ class Launcher:
         secrets: SecretRule,
         egress: spec_pb2.Egress,
         inventory: Inventory,
+        sharing: Sharing,
     ) -> None:
         """`checkpoints` is their root, `shared` whether all hosts have the same; `driver_memory_mib` is the
         heap of a driver whose dagger does not say; `batches` and `egress` are for all.
@@ -75,7 +77,7 @@ class Launcher:
         self._checkpoints, self._shared = checkpoints, shared
         self._driver_memory_mib = driver_memory_mib
         self._batches, self._egress = batches, egress
-        self._secrets, self._inventory = secrets, inventory
+        self._secrets, self._inventory, self._sharing = secrets, inventory, sharing
         self._tried: dict[str, int] = {}
         """Newest launch or shadow of each dagger that this process has begun, whatever came of it."""
 
@@ -189,7 +191,7 @@ class Launcher:
     async def _begin(
         self, intended: Dagger, generation: int, *, beside: int = 0, is_elsewhere: bool = False
     ) -> events_pb2.DriverHandle | events_pb2.DaggerError:
-        """Start what was intended, or give it to the spare; or why that cannot be.
+        """Start what was intended, have it join a process, or give it to the spare; or why that cannot be.
 
         `beside`: the driver that it is a shadow of. `is_elsewhere`: a leader elsewhere intended it.
         """
@@ -202,6 +204,8 @@ class Launcher:
             if beside:
                 self._secrets.tell(self._fleet, intended)
                 prepared.shadow.beside = beside
+            elif (joined := await self._sharing.join(intended, prepared)) is not None:
+                return joined
             spare = await self._spares.take(prepared, self._cluster(intended).spark_master)
             if spare is not None:
                 return spare

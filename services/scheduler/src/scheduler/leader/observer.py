@@ -20,6 +20,7 @@ from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.leader.occupancy import Occupancy, for_driver
 from scheduler.leader.peers import Peers
+from scheduler.leader.sharing import Sharing
 
 _UNKNOWN: Final = 1_000
 """Names, beyond the number of daggers, of which heartbeats are remembered."""
@@ -41,11 +42,12 @@ class Observer:
         overload: Callable[[], str],
         peers: Peers,
         shared: bool,
+        sharing: Sharing,
     ) -> None:
         """`cutover`: whether a driver may be replaced by one that begins beside it. `overload` says in one
         clause that this host has too much to do. `shared`: whether all hosts have one checkpoint root.
         """
-        self._peers, self._shared = peers, shared
+        self._peers, self._shared, self._sharing = peers, shared, sharing
         self._overload = overload
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
         self._room, self._occupancy, self._cutover = room, occupancy, cutover
@@ -61,6 +63,7 @@ class Observer:
         if newest is None:
             self._forget()
         self._heartbeats[heartbeat.dagger] = heartbeat, self._now()
+        self._sharing.note_heartbeat(heartbeat)
         return True
 
     @property
@@ -150,6 +153,8 @@ class Observer:
             return False
         if not takes_new(self._fleet, dagger.driver.host):
             return False  # the new driver is launched elsewhere
+        if self._sharing.shares(dagger):
+            return False  # a launch joins a process at once, and a driver beside it would have its own
         host, room = dagger.driver.host, for_driver(self._room(), self._occupancy())
         if host != self._drivers.host:
             if not self._peers.takes(host):
@@ -168,12 +173,20 @@ class Observer:
         """
         if (dagger.occupied and not dagger.unanswered) or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return "", None
-        room = for_driver(self._room(), self._occupancy())
-        chosen = choose_place(self._fleet, dagger, self._peers.candidates(room, dagger.ran_on))
+        chosen = self._choose_place(dagger)
         if isinstance(chosen, Full):
             # What nobody answered is fenced by a launch, be there room or not; but not where it cannot run.
             return "", chosen if chosen.reason == NO_HOST or not dagger.unanswered else None
         return "" if chosen == self._drivers.host else chosen, None
+
+    def _choose_place(self, dagger: Dagger) -> str | Full:
+        room = for_driver(self._room(), self._occupancy())
+        return choose_place(
+            self._fleet,
+            dagger,
+            self._peers.candidates(room, dagger.ran_on),
+            joins=lambda host: self._sharing.find_process(dagger, host) is not None,
+        )
 
     def find_next_host(self, dagger: Dagger) -> str:
         """Find the host of a driver's successor: its own, or where that is cordoned the one that placement
@@ -182,8 +195,7 @@ class Observer:
         host = self._fleet.host_of(dagger)
         if takes_new(self._fleet, host):
             return host
-        room = for_driver(self._room(), self._occupancy())
-        chosen = choose_place(self._fleet, dagger, self._peers.candidates(room, dagger.ran_on))
+        chosen = self._choose_place(dagger)
         return host if isinstance(chosen, Full) else chosen
 
     def reaches_agent(self, host: str) -> bool:

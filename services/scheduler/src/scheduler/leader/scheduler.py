@@ -56,6 +56,7 @@ from scheduler.leader.observer import Observer
 from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
 from scheduler.leader.peers import Peers
 from scheduler.leader.replays import Replays
+from scheduler.leader.sharing import Sharing
 from scheduler.leader.silent_hosts import SilentHosts
 from scheduler.leader.starts import Starts
 from scheduler.threads import to_its_end
@@ -219,6 +220,7 @@ class Scheduler:
             left=lambda: for_spare(room(), count_occupancy()),
         )
         inventory = Inventory(self._fleet, has_user=drivers.runs_as_another, reader=options.has_reader)
+        self._sharing = Sharing(self._fleet, drivers, options.driver_memory_mib, clock)
         self._launcher = Launcher(
             self._follower,
             self._fleet,
@@ -233,6 +235,7 @@ class Scheduler:
             secrets=options.secrets,
             egress=options.egress,
             inventory=inventory,
+            sharing=self._sharing,
         )
         self._watch = HostWatch(clock)
         peers = Peers(self._fleet, self._watch, host=drivers.host, shared=bool(checkpoint_root))
@@ -249,6 +252,7 @@ class Scheduler:
             overload=overload,
             peers=peers,
             shared=bool(checkpoint_root),
+            sharing=self._sharing,
         )
         self._agent = Agent(
             self._fleet,
@@ -396,6 +400,7 @@ class Scheduler:
             await self._agent.keep_registered()
             await self._silent_hosts.look()
             await self._drains.look()
+            await self._sharing.look(self._write)
             await self._replays.look(self._write, self._election.ensure_leading, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
