@@ -19,7 +19,7 @@ _SOON: Final = 4
 
 
 def gates(allowed_lateness: timedelta, slide: timedelta) -> tuple[timedelta, ...]:
-    """Choose the gates of a window, in whole milliseconds: its end, soon after, and after all that is allowed.
+    """Choose the gates of a window, in whole milliseconds: its end, soon after, and after all allowed.
 
     The one in the middle is where a later window ends, if one does before the last: it needs no batch.
     """

@@ -51,7 +51,7 @@ def choose_rows(
     closes_until: datetime | None,
     written: datetime | None = None,
 ) -> DataFrame:
-    """Drop rows that are written already, or say nothing new, and the columns of gates.
+    """Drop rows that are written already, or say nothing new, and the column CLOSED.
 
     Of a window that closes at several gates in one batch, the row at the last of them is left; and at a gate
     behind its end, a row is left that has records which came after the gate before. late_until and
@@ -66,7 +66,7 @@ def choose_rows(
     chosen = _is_news(windows.gates, late_until or _START, closes_until or _START, written)
     if written is not None:
         chosen &= F.col(GATE) > F.lit(written)
-    return rows.filter(chosen).drop(GATE, CLOSED)
+    return rows.filter(chosen).drop(CLOSED)
 
 
 def _is_news(
