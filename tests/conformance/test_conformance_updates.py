@@ -49,7 +49,7 @@ def session() -> Iterator[SparkSession]:
         yield started
 
 
-class Recount:
+class UpdatesRecount:
     """The answer over all records that were not too late, and how many were too late for how many windows."""
 
     def __init__(self, plan: Plan, *, is_filtered: bool) -> None:
@@ -104,14 +104,14 @@ def test_rows_end_as_a_recount_of_all_records_that_were_not_too_late(
     spec.platform.bootstrap_servers = kafka
     spec.streams[0].input.idle_timeout.FromSeconds(0)
     spec.spec.late.update.FromTimedelta(ALLOWED)
-    recount, closed = Recount(plan, is_filtered=bool(where)), None
+    recount, closed = UpdatesRecount(plan, is_filtered=bool(where)), None
     run = LateRun(another(session), spec, plan, kafka)
     late: Counter[str] = Counter()
     batches: dict[int, list[dict[str, Any]]] = {}
 
     def count_late() -> None:
-        for told in run.late.values():
-            late.update(rows=told.rows, windows=told.windows)
+        for late_rows in run.late.values():
+            late.update(rows=late_rows.rows, windows=late_rows.windows)
 
     try:
         for number in range(ROUNDS):
@@ -133,7 +133,9 @@ def test_rows_end_as_a_recount_of_all_records_that_were_not_too_late(
                 batches, died = dict(run.batches), max(run.batches)
                 run = LateRun(another(session), spec, plan, kafka)
                 run.until(lambda run, died=died: died in run.batches)  # type: ignore[misc]
-                assert same(run.batches[died], batches[died]), "a batch that is repeated repeats its rows"
+                assert have_same_rows(run.batches[died], batches[died]), (
+                    "a batch that is repeated repeats its rows"
+                )
             closed = begin + SPAN * (IN_TIME - 1) / IN_TIME - DELAY
             run.until(lambda run, to=closed: run.closed is not None and run.closed >= to)  # type: ignore[misc]
             assert run.closed == closed, "what is late is not what was meant"
@@ -160,6 +162,6 @@ def test_rows_end_as_a_recount_of_all_records_that_were_not_too_late(
         assert all(one[0] < other[0] for one, other in pairwise(counts)), counts
 
 
-def same(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+def have_same_rows(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
     """Compare the rows of two batches, in any order."""
     return sorted(map(repr, one)) == sorted(map(repr, other))

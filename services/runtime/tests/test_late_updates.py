@@ -38,7 +38,7 @@ def session() -> Iterator[SparkSession]:
         yield started
 
 
-class Run:
+class UpdateRun:
     """One query on one checkpoint, started anew for each step."""
 
     def __init__(self, session: SparkSession, plan: Plan, folder: Path) -> None:
@@ -96,7 +96,7 @@ def test_rows_end_as_a_recount_of_all_records_that_were_not_too_late(
     )
     plan = check(sql, tables("bookings"), allowed_lateness=timedelta(seconds=ALLOWED_S)).plan
     assert plan is not None
-    run, chance, closed_s = Run(session, plan, tmp_path), random.Random(44), -(10**9)
+    run, chance, closed_s = UpdateRun(session, plan, tmp_path), random.Random(44), -(10**9)
     expected: dict[Row, set[str]] = defaultdict(set)
     too_late = 0
     for step in range(STEPS):

@@ -124,7 +124,7 @@ def test_a_row_is_late_for_each_of_its_windows_that_is_closed(
     instant = time * 1000 + micros
     if kind.slide:
         begins = range(time // kind.slide * kind.slide, time - kind.size, -kind.slide)
-        closed = sum(begin + kind.size <= watermark for begin in begins)
+        closed = sum(begin + kind.size + kind.allowed_lateness <= watermark for begin in begins)
     else:
         closed = int(instant + kind.size * 1000 <= watermark * 1000)
 

@@ -94,7 +94,7 @@ class Window:
 
     @property
     def allowed_lateness(self) -> timedelta:
-        """How long behind its end it takes records."""
+        """Time behind its end for which it takes records."""
         return self.gates[-1] if self.gates else timedelta()
 
 
