@@ -29,7 +29,7 @@ class Rewriting:
     """Code of the errors."""
     setting: str
     instead: str
-    """What a user may do in its place."""
+    """Advice on what to do in its place."""
     value: str
     """The other value of the setting."""
 
