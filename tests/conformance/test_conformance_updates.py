@@ -26,7 +26,7 @@ from runtime.source.metrics import Late
 from runtime.spark import queries
 from runtime.spark.session import another
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 ALLOWED = timedelta(seconds=180)
 SPAN = timedelta(seconds=100)
