@@ -112,6 +112,10 @@ def test_get_says_which_sink_has_the_late_records() -> None:
 
     assert late == "12 rows, missing from 40 windows in all; 2 from 7 in 5 min; kept by late_orders"
 
+    dagger.spec.late.update.FromSeconds(600)
+    late = dict(vitals.facts(dagger, NOON))["late"]
+    assert late.endswith("; kept by late_orders; until 10m behind a window its row is written again")
+
 
 def test_get_says_of_each_sink_how_fresh_its_rows_are_and_what_waits_for_it() -> None:
     dagger = a_dagger()

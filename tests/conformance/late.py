@@ -28,6 +28,7 @@ from runtime.launch import job
 from runtime.launch.launch import Computation
 from runtime.references.loading import References
 from runtime.source import metrics
+from runtime.source.gates import choose_rows
 from runtime.source.metrics import Late
 from runtime.source.reader.rows import filter_rows
 from runtime.source.stream import begin_batch, end_batch
@@ -46,7 +47,10 @@ class LateRun:
     """One query over topics, to which records are written in parts."""
 
     def __init__(self, session: SparkSession, spec: spec_pb2.JobSpec, plan: Plan, kafka: str) -> None:
-        self.rows: list[dict[str, Any]] = []
+        self.batches: dict[int, list[dict[str, Any]]] = {}
+        """Rows of each batch, as they were written last."""
+        self.dies_in_batch = False
+        """True if the next batch with rows ends the query once they are written, before it is committed."""
         self.closed: datetime | None = None
         """Up to which event time the last batch closed windows."""
         self._plan, self._topics = plan, topic_of(spec)
@@ -63,10 +67,23 @@ class LateRun:
             .start()
         )
 
-    def _take(self, rows: DataFrame, _: int) -> None:
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, in the order in which they were written."""
+        return [row for _, rows in sorted(self.batches.items()) for row in rows]
+
+    def _take(self, rows: DataFrame, batch: int) -> None:
         self._references.refresh(self._session)
         running = begin_batch(self._session)
-        self.rows += rows.toArrow().to_pylist()
+        chosen = choose_rows(
+            rows,
+            self._source.windows,
+            late_until=running.late_until,
+            closes_until=running.closes_until,
+        )
+        self.batches[batch] = chosen.toArrow().to_pylist()
+        if self.dies_in_batch and self.batches[batch]:
+            raise RuntimeError("killed in this batch")
         end_batch(running, self._source)
         self.closed = running.closes_until
 

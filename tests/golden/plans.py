@@ -89,6 +89,9 @@ def kept(plan: Plan) -> Any:
     }
     if document["sums"] is not None:
         del document["sums"]["staged"]
+    closing = [window for windows in document["closing"].values() for window in windows]
+    for window in filter(None, [document["window"], *closing]):
+        del window["gates"]  # no query of the files has any
     for parts, names in (("reads", _NOT_KEPT_OF_READS), ("columns", _NOT_KEPT_OF_COLUMNS)):
         for part in document[parts]:
             for name in names:

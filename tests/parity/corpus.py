@@ -133,6 +133,9 @@ def early(window: str, having: str = "") -> dict[str, Any]:
     return {"sql": sql, "emit": "EMIT_EARLY"}
 
 
+UPDATES = {"emit": "EMIT_FINAL", "late": {"update": "600s"}}
+
+
 def one(place: str, reason: str) -> tuple[tuple[str, str], ...]:
     return ((f"spec.{place}", reason),)
 
@@ -279,6 +282,14 @@ REFUSED = (
          one("sinks[1].kafka.format", "UNEXPECTED")),
     Case("late records of any query", keep_late(sql=QUERY.replace("GROUP", "WHERE UPPER(city) = 'A' GROUP")),
          one("late.keep", "LATE_NOT_KNOWN")),
+    Case("updates for no time", {"late": {"update": "0s"}}, one("late.update", "OUT_OF_RANGE")),
+    Case("updates for a moment", {"late": {"update": "0.5s"}}, one("late.update", "OUT_OF_RANGE")),
+    Case("updates of sessions", {**early("SESSION"), **UPDATES}, one("sql", "UPDATE_NOT_POSSIBLE")),
+    Case("updates, and HAVING turns false again", {**early("TUMBLE", "HAVING COUNT(*) < 9"), **UPDATES},
+         one("sql", "UPDATE_NOT_POSSIBLE"), Only.OBJECTION),
+    Case("updates into a topic", {**kafka(), **UPDATES}, one("sinks[0]", "NOT_UPSERT")),
+    Case("updates of early rows", {**early("TUMBLE"), "late": {"update": "600s"}},
+         one("late.update", "UNEXPECTED")),
     Case("unknown priority", {"priority": 9}, one("priority", "UNKNOWN_ENUM_VALUE")),
     Case("executors without a cluster of them", {"executors": {"count": 2}},
          one("executors", "NO_EXECUTORS_THERE")),

@@ -213,7 +213,6 @@ def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written
         ("count: 3", "count: 0", "executors.count"),
         ("memory: 2g", "memory: much", "executors.memory"),
         ("cores_max: 6", "max: 6", "executors.max"),
-        ("late: {keep: some}", "late: {update: 10m}", "late"),
         ("late: {keep: some}", "late: update", "late"),
         ("late: {keep: some}", "late: keep", "late"),
     ],

@@ -66,6 +66,8 @@ class Dagger:
     """Consumer group; its own when empty."""
     late: str = ""
     """Name of the sink that takes late records."""
+    update_s: int = 0
+    """Seconds for which windows take late records, with which their rows are written again."""
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -101,6 +103,8 @@ class Dagger:
         job.spec.consumer_group = self.group
         if self.late:
             job.spec.late.keep = self.late
+        if self.update_s:
+            job.spec.late.update.FromSeconds(self.update_s)
         job.spec.trigger.FromMilliseconds(self.trigger_ms)
         job.batches.longest_wait.FromSeconds(self.longest_wait_s)
         job.batches.records = 10_000

@@ -27,11 +27,10 @@ class Query:
         self.path = LocalPlace(folder / "checkpoints" / "plan")
         self._registry = ReaderRegistry(folder / "run")
         self._batch = 0
-        for name in ("drop_written", "drop_incomplete"):
-            monkeypatch.setattr(batch, name, lambda rows, *_: rows)
-        monkeypatch.setattr(
-            batch, "begin_batch", lambda _: SimpleNamespace(query_id="query", closes_until=None)
-        )
+        for name in ("choose_rows", "drop_incomplete"):
+            monkeypatch.setattr(batch, name, lambda rows, *_, **__: rows)
+        running = SimpleNamespace(query_id="query", late_until=None, closes_until=None)
+        monkeypatch.setattr(batch, "begin_batch", lambda _: running)
         monkeypatch.setattr(batch, "end_batch", lambda *_: self._read())
         monkeypatch.setattr(batch, "_SAVE_PERIOD_S", -1.0)
         launch: Any = SimpleNamespace(
@@ -56,7 +55,7 @@ class Query:
             launch,
             [],
             chosen=Checkpoint(self.path, None, ()),
-            source=cast(Any, SimpleNamespace(registry=self._registry)),
+            source=cast(Any, SimpleNamespace(registry=self._registry, windows=None)),
             references=nothing,
             boundary=nothing,
         )

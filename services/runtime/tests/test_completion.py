@@ -58,7 +58,7 @@ def test_what_an_earlier_launch_read_into_open_windows_is_waited_for() -> None:
 
 @given(
     st.lists(st.tuples(st.integers(0, 300_000), st.integers(0, 300_000)), max_size=60),
-    st.sampled_from([MINUTE, SESSION, Windows(60_000, 20_000)]),
+    st.sampled_from([MINUTE, SESSION, Windows(60_000, 20_000), Windows(60_000, 20_000, (0, 90_000))]),
 )
 def test_no_offset_is_completed_before_its_windows_are_written(
     batches: list[tuple[int, int]], windows: Windows
@@ -66,7 +66,7 @@ def test_no_offset_is_completed_before_its_windows_are_written(
     state, newest, closed, needs = Completion(windows), 0, NEVER, list[int]()
     for number, (time, passed) in enumerate(batches, start=1):
         newest, closed = max(newest, time), max(closed, passed)
-        needs.append(windows.last_end(newest))
+        needs.append(windows.last_gate(newest))
         state = read(state, number, newest, closed)
 
         completed = state.offsets.get("t/0", 0)

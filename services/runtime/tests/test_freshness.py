@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daggerspec.columns import RECORD_TIME, WINDOW_END
+from daggersql.plan import GATE
 from fleet.health.degradation import DRIVER_REASONS
 from runtime.launch import freshness, progress
 from runtime.launch.freshness import SinkFreshness, quantile_ms
@@ -40,8 +41,8 @@ def buckets(*ages_s: float) -> Counter[int]:
     return Counter(bucket_of(age_s * 1000) for age_s in ages_s)
 
 
-def counting(*, updates: bool = False, columns: tuple[str, ...] = ("city", WINDOW_END)) -> RowAges:
-    return RowAges(columns, NOON.timestamp(), updates=updates)
+def counting(*, updates: bool = False) -> RowAges:
+    return RowAges(NOON.timestamp(), updates=updates)
 
 
 # ---- In a worker -------------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ def test_rows_are_counted_by_the_end_of_their_window_until_the_sink_has_them() -
 
 def test_a_row_of_one_record_is_as_old_as_its_event_time() -> None:
     columns: list[tuple[str, pa.DataType]] = [("city", pa.string()), (RECORD_TIME, pa.timestamp("us"))]
-    ages = counting(columns=("city", RECORD_TIME))
+    ages = counting()
     ages.add(rows(3.0, schema=columns))
 
     assert ages.seal(NOON.timestamp()).counts == buckets(3.0)
@@ -95,10 +96,17 @@ def test_an_update_of_a_window_that_is_open_has_no_age(updates: bool, count: int
     assert sum(ages.seal(None).counts.values()) == count
 
 
+def test_a_row_that_is_written_again_is_as_old_as_it_was_due() -> None:
+    ages, batch = counting(updates=True), rows(600.0, 2.0)
+    ages.add(batch.append_column(GATE, rows(3.0, 2.0).column(WINDOW_END)))
+
+    assert ages.seal(NOON.timestamp()).counts == buckets(3.0, 2.0)
+
+
 def test_rows_without_a_time_have_no_age() -> None:
-    ages = counting(columns=("city",))
-    ages.add(rows(1.0))
-    ages.remove(rows(1.0), [0])
+    ages, batch = counting(), rows(1.0).select(["city"])
+    ages.add(batch)
+    ages.remove(batch, [0])
 
     assert (ages.seal(NOON.timestamp()).counts, ages.seal(None).oldest) == ({}, None)
 

@@ -1,4 +1,6 @@
-"""A driver that is killed in a batch with late records: each record is in a row, or kept, never both."""
+"""A driver that is killed in a batch with late records: each record is in a row, or kept, never both; and
+rows that are written again with late records are those of a recount.
+"""
 
 from __future__ import annotations
 
@@ -71,3 +73,42 @@ def test_rows_and_late_records_are_a_recount_over_a_kill(tmp_path: Path, kafka: 
     }
     assert Counter(once.values()) == Counter((window_end(second), str(city)) for second, city in behind)
     assert (code, last_beat.late_windows, last_beat.sink_rows["late"]) == (0, len(behind), len(behind))
+
+
+def test_rows_that_are_written_again_are_a_recount_over_a_kill(
+    tmp_path: Path, kafka: str, postgres: str
+) -> None:
+    goes, database = table.sink(postgres, tmp_path)
+    goes.sink.postgres.ClearField("key")  # of the window and GROUP BY
+    goes.sink.name = "db"
+    topic = fresh_topic(kafka)
+    keeps = kafka_sink(kafka, topic)
+    keeps.sink.name, keeps.sink.kafka.format = "late", spec_pb2.KafkaSink.FORMAT_RECORD
+    events, ahead = spread(range(240), cities=2), [(400, 1)]
+    in_time = [(second, 2) for second in (130, 179, 200, 239.5)]  # of windows that still take records
+    too_late = [(second, 1) for second in (10, 59)]
+    more, last = [(500, 1)], [(2_000, 1)]
+
+    with Proxy(port_of(postgres)) as way:
+        dagger = Dagger(
+            tmp_path, kafka, sinks=[table.at(goes, way.port), keeps], idle_timeout_s=0, late="late",
+            update_s=300,
+        )  # fmt: skip
+        with dagger.launch() as first:
+            dagger.write(*bookings([*events, *ahead]))
+            first.until_true(lambda: in_postgres(database) == recount(events))
+            way.cut()  # rows of the batch that writes windows again, which nobody takes
+            dagger.write(*bookings([*too_late, *in_time, *more]))
+            first.until(lambda beat: [error.detail.partition(":")[0] for error in beat.retrying] == ["db"])
+            first.kill()
+        assert in_postgres(database) == recount(events)
+        with dagger.launch() as second:
+            way.open()
+            some = recount([*events, *ahead, *in_time[:2]])
+            second.until_true(lambda: in_postgres(database) == some)
+            dagger.write(*bookings(last))
+            second.until_true(lambda: in_postgres(database) == recount([*events, *ahead, *in_time, *more]))
+            code = second.stop()
+
+    kept = {dict(record.headers() or [])[RECORD_ID] for record in records(kafka, topic)}
+    assert (code, len(kept)) == (0, len(too_late))

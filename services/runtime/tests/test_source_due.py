@@ -311,3 +311,13 @@ def test_a_forecast_that_does_not_come_true_forgets_no_window_and_repeats_no_bat
     assert len(spark.closed) == 11
     assert all(5_000 <= closed % MINUTE <= 7_000 for closed in spark.closed)
     assert len([begun for begun, _ in spark.batches if begun > 2 * MINUTE + 10_000]) <= 9 * 2 + 2
+
+
+def test_each_gate_of_a_window_is_an_end() -> None:
+    gated = Windows(MINUTE, MINUTE, (0, 15_000, 90_000))
+    ends = [60_000]
+    while ends[-1] < 150_000:
+        ends.append(gated.next_end(ends[-1]))
+    assert ends == [60_000, 75_000, 120_000, 135_000, 150_000]
+    assert (gated.closes_one(60_000, 74_999), gated.closes_one(74_999, 75_000)) == (False, True)
+    assert (gated.last_end(59_999), gated.last_gate(59_999)) == (60_000, 150_000)

@@ -28,12 +28,13 @@ SESSION = Windows(30_000, 0)
     times=st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=20),
     steps=st.tuples(st.integers(1, 50), st.integers(1, 50)),
     watermark=st.integers(-(10**6), 10**6),
+    allowed=st.integers(0, 10**5),
 )
 def test_the_first_window_of_a_late_row_is_the_earliest_that_holds_it_and_is_closed(
-    times: list[int], steps: tuple[int, int], watermark: int
+    times: list[int], steps: tuple[int, int], watermark: int, allowed: int
 ) -> None:
     size, slide = max(steps) * 1000, min(steps) * 1000
-    windows = Windows(size, slide)
+    windows = Windows(size, slide, (0, allowed))
     micros = np.array(times)
 
     starts, missed = windows.earliest_starts_us(micros), windows.count_missed(micros, watermark)
@@ -44,7 +45,7 @@ def test_the_first_window_of_a_late_row_is_the_earliest_that_holds_it_and_is_clo
             begin for begin in range(first, time // 1000 + slide, slide)
             if begin * 1000 <= time < (begin + size) * 1000
         ]  # fmt: skip
-        closed = [begin for begin in holding if begin + size <= watermark]
+        closed = [begin for begin in holding if begin + size + allowed <= watermark]
         assert (start, count) == (holding[0] * 1000, len(closed))
         assert not closed or closed[0] == holding[0]
 

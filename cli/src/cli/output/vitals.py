@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from daggers.v1 import dagger_pb2, telemetry_pb2, vitals_pb2
+from daggers.v1 import dagger_pb2, spec_pb2, telemetry_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import format_span, rough
 from cli.output import error_text
 from cli.output.visible import printable
-from daggerclient.times import iso
+from daggerclient.times import duration, iso
 from daggerspec.limits import RECENT_S
 
 NONE = "-"
@@ -93,7 +93,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("lag", _lag(vitals)),
         ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
-        ("late", _late(vitals, dagger.spec.late.keep)),
+        ("late", _late(vitals, dagger.spec.late)),
         *(("freshness", _freshness(sink, vitals.freshness[sink], now)) for sink in sorted(vitals.freshness)),
         *(("waiting", _waiting(sink, vitals.spools[sink], now)) for sink in sorted(vitals.spools)),
         (
@@ -146,9 +146,11 @@ def _span(span_ms: int) -> str:
     return f"{span_ms / 1000:.1f} s" if span_ms < 60_000 else rough(timedelta(milliseconds=span_ms))
 
 
-def _late(vitals: vitals_pb2.Vitals, kept_by: str) -> str:
-    """Format the late rows, the sum of windows that they are missing from, and the sink that has them."""
-    where = f"; kept by {kept_by}" if kept_by else ""
+def _late(vitals: vitals_pb2.Vitals, rule: spec_pb2.LateRows) -> str:
+    """Format the late rows, the sum of windows that they are missing from, and what becomes of late rows."""
+    where = f"; kept by {rule.keep}" if rule.keep else ""
+    if rule.HasField("update"):
+        where += f"; until {duration(rule.update)} behind a window its row is written again"
     rows, recent = vitals.late_rows, vitals.recent_late_rows
     if not vitals.HasField("late_windows"):
         return f"{rows:,} rows" + (f", {recent:,} {_RECENTLY}" if recent else "") + where

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 
 from daggersql.analyse import rowconditions
 from daggersql.analyse.outputs import check_outputs, refuse_large_reads
@@ -16,11 +17,18 @@ from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
 from daggersql.findings import Finding, QueryError, Report, Rewrite, Severity, Span, Suggestion, TooManyErrors
 from daggersql.functions import registry
-from daggersql.ir import closing, influences, lineage, timeparts, whole
+from daggersql.ir import closing, gates, influences, lineage, timeparts, whole
 from daggersql.ir.relations import Select, Union
 from daggersql.ir.walk import identity, nodes
 from daggersql.limits import MAX_ALL_EMITTED, MOST_REPAIRED, check_size
-from daggersql.lints.early import object_to_early, refuse_condition
+from daggersql.lints.early import (
+    EARLY,
+    UPDATE,
+    Rewriting,
+    object_to_early,
+    object_to_update,
+    refuse_condition,
+)
 from daggersql.lints.timeseries import (
     warn_of_decimals,
     warn_of_no_field,
@@ -30,6 +38,8 @@ from daggersql.lints.timeseries import (
 from daggersql.plan import CheckResult, Column, Influence, Plan, RowCondition, Table
 from daggersql.syntax.parsing import check_expression, parse, parse_expression
 
+_NOTHING = timedelta()
+
 
 def check(
     sql: str,
@@ -38,6 +48,7 @@ def check(
     *,
     expressions: Sequence[Span] = (),
     early: bool = False,
+    allowed_lateness: timedelta = _NOTHING,
     points: bool | None = None,
     accepted: bool = False,
     unknown: Collection[str] = (),
@@ -47,7 +58,8 @@ def check(
 
     references: names of the reference tables; None accepts any name. expressions: parts of the text that must
     each be one expression, as a template around them has another author. early: rows are written while their
-    windows are open. points: whether rows go to a time-series store, for warnings of rows that it cannot
+    windows are open. allowed_lateness: how long behind their ends windows take late records, with which rows
+    are written again. points: whether rows go to a time-series store, for warnings of rows that it cannot
     distinguish; None: not known, so that whole records raise no warning. accepted: an earlier check accepted
     the text, so that errors which only newer checks find are warnings. unknown: further tables without a
     known schema: expressions over their columns are not checked, and there is no plan. conditions: texts of
@@ -65,11 +77,16 @@ def check(
         check_size(sql)
         if not report.failed:
             select = QueryChecker(tables, report, original_sql).check(parse(sql, report))
-            plan = None if select is None else _plan(select, report, early=early, points=points)
+            plan = (
+                None
+                if select is None
+                else _plan(select, report, early=early, allowed_lateness=allowed_lateness, points=points)
+            )
     findings = report.findings()
     if select is None or plan is None or report.failed:
         return CheckResult(None, findings)
-    results = {text: _condition(text, select, tables, environment, early=early) for text in conditions}
+    rewriting = EARLY if early else UPDATE if allowed_lateness else None
+    results = {text: _condition(text, select, tables, environment, rewriting) for text in conditions}
     fine = tuple(result for result in results.values() if isinstance(result, RowCondition))
     wrong = {text: result for text, result in results.items() if not isinstance(result, RowCondition)}
     return CheckResult(replace(plan, conditions=fine), findings, wrong)
@@ -80,15 +97,14 @@ def _condition(
     query: Select | Union,
     tables: Sequence[Table],
     environment: Environment,
-    *,
-    early: bool,
+    rewriting: Rewriting | None,
 ) -> RowCondition | tuple[Finding, ...]:
     """Check a condition on the rows of a query; return it, or the findings about it."""
     report = Report(text, environment)
     with _report_errors(report, tables), length_limit(bound=True):
         condition = rowconditions.check(parse_expression(text, report), query, report)
-        if early and not report.failed:
-            refuse_condition(query, condition, report)
+        if rewriting is not None and not report.failed:
+            refuse_condition(query, condition, report, rewriting)
         if not report.failed:
             called = {node.function for node in condition.nodes() if node.function}
             origins = lineage.origins_of_condition(condition, query)
@@ -180,7 +196,9 @@ def _find_errors(sql: str, tables: Sequence[Table], environment: Environment) ->
     return [finding for finding in report.findings() if finding.severity is Severity.ERROR]
 
 
-def _plan(select: Select | Union, report: Report, *, early: bool, points: bool | None) -> Plan | None:
+def _plan(
+    select: Select | Union, report: Report, *, early: bool, allowed_lateness: timedelta, points: bool | None
+) -> Plan | None:
     if isinstance(select, Select):
         refuse_bounds_of_rows(select, report)
     if whole.mixed(select) and identity(select).window is None:
@@ -195,6 +213,8 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         return None
     if early:
         object_to_early(select, report)
+    if allowed_lateness:
+        object_to_update(select, report)
     if points is not False:
         warn_of_no_field(select, columns, report)
         warn_of_points(select, report)
@@ -205,6 +225,8 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
     _object_to_length(select, report)
     if report.failed:
         return None
+    if allowed_lateness and isinstance(select, Select):
+        select = gates.with_gates(select, allowed_lateness)
     added_up, state = partial.aggregation(select)
     sent = timeparts.as_sent(select)
     return Plan(

@@ -18,6 +18,13 @@ RECORD_COLUMNS: Final = frozenset({"__value", "__key", "__headers"})
 """Columns of a whole record, which a stream has with `Table.records`."""
 LATE: Final = "__late"
 """Prefix of the columns that count the windows for which a row is too late."""
+WINDOW: Final = "__window"
+"""Column of a stream whose windows have gates: a window of the row."""
+GATE: Final = "__gate"
+"""Column of such a stream, and of the rows of its groups: the time at which the window's row is written."""
+CLOSED: Final = "__closed"
+"""Column of such a stream: the time (ms) up to which windows were closed when the record was read; of the
+rows of its groups: the latest of those."""
 PSEUDO_COLUMNS: Final = RECORD_COLUMNS | {"__topic", "__partition", "__offset", "__timestamp"}
 """All columns beside the fields of the message."""
 
@@ -81,6 +88,14 @@ class Window:
     """TUMBLE, HOP or SESSION; size and slide of a session are its gap."""
     size: timedelta
     slide: timedelta
+    gates: tuple[timedelta, ...] = ()
+    """Times behind its end at which its row is written: 0 first, then again if late records have come. Empty:
+    its row is written once, at its end."""
+
+    @property
+    def allowed_lateness(self) -> timedelta:
+        """Time behind its end for which it takes records."""
+        return self.gates[-1] if self.gates else timedelta()
 
 
 def fixed_size(window: Window | None) -> Window | None:

@@ -64,4 +64,6 @@ def _unfit(spec: spec_pb2.DaggerSpec, query: CutoverPlan) -> str:
         return "its windows and joins do not end together"
     if query.window.kind not in _ALIGNED:
         return "its sessions end at another instant for each key"
-    return "it writes rows before their windows end" if state.updates(spec) else ""
+    if state.is_early(spec):
+        return "it writes rows before their windows end"
+    return "it writes rows again with late records" if state.updates(spec) else ""

@@ -57,7 +57,7 @@ def fill_defaults(name: str, original: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSp
     if not spec.HasField("trigger"):
         spec.trigger.FromTimedelta(sinks.trigger(spec) or TRIGGER)
     spec.emit = spec.emit or spec_pb2.EMIT_FINAL
-    if not spec.late.keep:
+    if not spec.late.keep and not spec.late.HasField("update"):
         spec.ClearField("late")
     spec.consumer_group = spec.consumer_group or consumer_group(name)
     return spec

@@ -1,4 +1,5 @@
-"""Late rows by choice: a sink of the dagger may take the records that were late, and no other rows.
+"""Late rows by choice: windows may take records for a while behind their ends, and a sink of the dagger the
+records that were late, and no other rows.
 
 They go there as they were read, as the records of a forwarding with `payload: record` do, each with the first
 window that it is missing from. Readers write them, so a query has to let its readers know what is late.
@@ -6,9 +7,12 @@ window that it is missing from. Readers write them, so a query has to let its re
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from daggers.v1 import spec_pb2
+
+from daggerspec import fields
 
 WINDOW_START: Final = "daggers_window_start"
 WINDOW_END: Final = "daggers_window_end"
@@ -20,6 +24,14 @@ RECORD: Final = "daggers_record"
 
 REFUSED: Final = "LATE_REFUSED"
 """Reason why a late record is quarantined that the sink refused."""
+
+
+def allowed_lateness(spec: spec_pb2.DaggerSpec) -> timedelta:
+    """Return how long behind their ends windows take records; 0 also for what is no duration."""
+    update = spec.late.update
+    if any(fields.duration("", update)):
+        return timedelta()
+    return update.ToTimedelta()
 
 
 def takes_late(spec: spec_pb2.DaggerSpec, sink: spec_pb2.Sink) -> bool:

@@ -20,6 +20,7 @@ from daggerspec.violation import Violation, unregistered_name
 
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
+_LEAST_LATENESS: Final = timedelta(seconds=1)
 _PRIORITIES: Final = frozenset(spec_pb2.Priority.values())
 _STATES: Final = frozenset(spec_pb2.StateStore.values())
 
@@ -41,7 +42,7 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     if spec.tests:
         yield from querytests.violations(path, spec, context.output.columns if context.output else None)
     if spec.HasField("late"):
-        yield from _late(f"{path}.late.keep", context)
+        yield from _late(f"{path}.late", context)
     yield from sinks.check_names(f"{path}.sinks", spec.sinks)
     for number, (sink, resolved) in enumerate(zip(spec.sinks, resolutions, strict=True)):
         yield from sinks.violations(f"{path}.sinks[{number}]", sink, context, resolved)
@@ -129,7 +130,31 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
 
 
 def _late(path: str, context: ValidationContext) -> Iterator[Violation]:
-    """Yield the violations of the rule for late rows; `path` is that of the sink's name."""
+    """Yield the violations of the rule for late rows."""
+    if context.spec.late.HasField("update"):
+        yield from _late_update(f"{path}.update", context.spec)
+    if context.spec.late.keep:
+        yield from _late_keep(f"{path}.keep", context)
+
+
+def _late_update(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
+    allowed = spec.late.update
+    if wrong := list(fields.duration(path, allowed, positive=True)):
+        yield from wrong
+    elif allowed.ToTimedelta() < _LEAST_LATENESS:
+        yield Violation(
+            path, "must be at least 1s: a row that is written again so soon helps nobody", "OUT_OF_RANGE"
+        )
+    if spec.emit == spec_pb2.EMIT_EARLY:
+        text = (
+            "goes with emit final: with early, rows are written again until their window is closed, which a"
+            " longer watermark_delay puts off"
+        )
+        yield Violation(path, text, "UNEXPECTED")
+
+
+def _late_keep(path: str, context: ValidationContext) -> Iterator[Violation]:
+    """Yield the violations of the sink that takes late records; `path` is that of its name."""
     spec, output = context.spec, context.output
     takers = [late.takes_late(spec, sink) for sink in spec.sinks]
     if not any(takers):

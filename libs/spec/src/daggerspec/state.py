@@ -47,9 +47,24 @@ class Begin(Enum):
     """Windows that were closed were written, and what came after belonged to open ones."""
 
 
-def updates(spec: spec_pb2.DaggerSpec) -> bool:
+def is_early(spec: spec_pb2.DaggerSpec) -> bool:
     """Return whether rows are written again and again while their window is open."""
     return spec.emit == spec_pb2.EMIT_EARLY
+
+
+def updates(spec: spec_pb2.DaggerSpec) -> bool:
+    """Return whether rows are written again: while their window is open, or with late records."""
+    return is_early(spec) or spec.late.HasField("update")
+
+
+def updating_setting(spec: spec_pb2.DaggerSpec) -> str:
+    """Return the setting by which its rows are written again, for a sentence."""
+    return "emit early" if is_early(spec) else "late update"
+
+
+def once(spec: spec_pb2.DaggerSpec) -> str:
+    """Tell what to do so that each row is written once, for a sentence."""
+    return "emit final" if is_early(spec) else "drop late records"
 
 
 def on_disk(spec: spec_pb2.DaggerSpec, query: StatefulPlan) -> bool:

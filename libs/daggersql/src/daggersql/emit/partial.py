@@ -81,6 +81,7 @@ class _Columns:
         columns = [*self._keys.values(), *self._partials.values(), "n"]
         inner = {f"k{index}": f"{sql(key)} AS `k{index}`" for index, key in enumerate(keys)}
         inner |= {"t": "`s`.`rowtime` AS `t`"} | {name: f"`s`.`{name}`" for name in columns}
+        inner |= queries.columns_of_gates(select.window.window, replace(stream, name="s"))
         source = f"{quote_name(stream.table.name)} AS `s`{where}"
         window = select.window.window
 

@@ -40,7 +40,7 @@ from daggersql.ir.relations import (
 )
 from daggersql.ir.types import NULL, ROWTIME, STRING, TIMESTAMP, WINDOW_TIME
 from daggersql.ir.walk import METADATA_KEYS, columns_in, columns_of, identity, over_rows, tables, used_columns
-from daggersql.plan import StagedQuery, Window
+from daggersql.plan import CLOSED, GATE, WINDOW, StagedQuery, Window
 
 # A key that all rows have: Spark refuses a session as the only one.
 _ONE = "one"
@@ -97,6 +97,8 @@ def spark_sql(query: Result, groups: str | None = None, stages: Stages | None = 
         rows = _union(query, identify=True, stages=stages)
         return f"SELECT {_list([*parts, *hidden])} FROM ({rows}) AS `{query.name}`"
     hidden = _hidden_parts(identity(query), hidden_columns(query), since.of_query(query))
+    if query.window is not None and query.window.window.gates:
+        hidden += [f"`g`.`{name}` AS `{name}`" for name in (GATE, CLOSED)]
     return _select(query, [*_visible(query.outputs), *hidden], identify=True, groups=groups, stages=stages)
 
 
@@ -144,6 +146,7 @@ def fingerprint(query: Result, state: str | None = None) -> str:
     identity_of_streams = [[table.name, table.message.full_name, table.time_field] for table in streams]
     with originally():
         states = [state or _state(select) for select in selects]
+    states += [str(gate) for select in selects if select.window for gate in select.window.window.gates]
     return hashlib.sha256(json.dumps([*identity_of_streams, *states]).encode()).hexdigest()
 
 
@@ -197,6 +200,7 @@ def _groups(select: Select, stages: Stages | None = None) -> str:
         for text, name in [*keys.items(), *rows.items()]
     }
     inner |= since.of_row(select)
+    inner |= columns_of_gates(select.window.window, select.relation)
     if select.window.window.kind == "SESSION" and not keys:
         inner[_ONE] = f"0 AS `{_ONE}`"
     aggregates += since.of_group(select)
@@ -234,13 +238,25 @@ def rows_of(
 
 
 def group_rows(window: Window, rows: str, keys: Sequence[str], aggregates: Sequence[str]) -> str:
-    """Write the grouping of the rows `r` by window and `keys`; their time is `t`."""
-    window_sql = _window(window)
+    """Write the grouping of the rows `r` by window and `keys`; their time is `t`. Where the window has gates,
+    rows have a window and a gate.
+    """
+    window_sql = f"`r`.`{WINDOW}`" if window.gates else _window(window)
     by = [window_sql, *(f"`r`.`{name}`" for name in keys)]
     if window.kind == "SESSION" and not keys:
         by.append(f"`r`.`{_ONE}`")
     outer = [f"{window_sql} AS `w`", *(f"`r`.`{name}` AS `{name}`" for name in keys), *aggregates]
+    if window.gates:
+        by.append(f"`r`.`{GATE}`")
+        outer += [f"`r`.`{GATE}` AS `{GATE}`", f"max(`r`.`{CLOSED}`) AS `{CLOSED}`"]
     return f"SELECT {_list(outer)} FROM ({rows}) AS `r` GROUP BY {_list(by)}"
+
+
+def columns_of_gates(window: Window, of: Relation) -> dict[str, str]:
+    """Write the columns by which rows of a stream are grouped where the window has gates."""
+    if not window.gates or not isinstance(of, Stream):
+        return {}
+    return {name: f"{quote_name(of.name)}.`{name}` AS `{name}`" for name in (WINDOW, GATE, CLOSED)}
 
 
 def _argument(part: Expr, keys: dict[str, str], rows: dict[str, str]) -> Expr | None:

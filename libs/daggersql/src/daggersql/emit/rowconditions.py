@@ -7,7 +7,7 @@ from __future__ import annotations
 from daggerspec.columns import condition_column
 from daggerspec.query import quote_name
 from daggersql.ir.relations import ROW
-from daggersql.plan import Plan
+from daggersql.plan import CLOSED, GATE, Plan
 
 
 def with_conditions(plan: Plan, sql: str) -> str:
@@ -16,6 +16,8 @@ def with_conditions(plan: Plan, sql: str) -> str:
         return sql
     row = quote_name(ROW)
     own = [f"{row}.{quote_name(name)}" for name in (*(column.name for column in plan.columns), *plan.hidden)]
+    if plan.window is not None and plan.window.gates:
+        own += [f"{row}.{quote_name(name)}" for name in (GATE, CLOSED)]
     conditions = [
         f"({condition.spark_sql}) AS {quote_name(condition_column(number))}"
         for number, condition in enumerate(plan.conditions)

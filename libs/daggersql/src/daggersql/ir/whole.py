@@ -154,7 +154,9 @@ def horizon(query: Result) -> timedelta:
 
 def size(select: Select) -> timedelta:
     """Return the time for which groups need a record; 0 without a window."""
-    return select.window.window.size if select.window else timedelta()
+    if select.window is None:
+        return timedelta()
+    return select.window.window.size + select.window.window.allowed_lateness
 
 
 def window(query: Result) -> Window | None:

@@ -1,24 +1,41 @@
-"""Lints of `emit: early`: every row that is written while a window is open is final, or is overwritten later.
+"""Lints of `emit: early` and `late: update`: every row that is written is final, or is overwritten later.
 
 A row is written again when its group changes, to the same point of a time-series store: that of its tags and
-its time. So tags and time must not change while the window is open, no row may be withdrawn, and no field may
+its time. So tags and time must not change while records come, no row may be withdrawn, and no field may
 become NULL again: a NULL field is left out of the line, so that the point would keep the old value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from daggerspec.columns import Role, role_of
 from daggersql.findings import Report
-from daggersql.ir import whole
+from daggersql.ir import gates, whole
 from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.families import NUMERIC, family
 from daggersql.ir.naming import add_column
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import TIME, Select, Union, group_column
 
-CODE = "EARLY_NOT_POSSIBLE"
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """Setting by which a row is written more than once, as errors name it."""
+
+    code: str
+    """Code of the errors."""
+    setting: str
+    instead: str
+    """Advice on what to do in its place."""
+    value: str
+    """The other value of the setting."""
+
+
+EARLY: Final = Rewriting("EARLY_NOT_POSSIBLE", "`emit: early`", "emit `final`", "final")
+UPDATE: Final = Rewriting("UPDATE_NOT_POSSIBLE", "`late: update`", "`drop` late records", "drop")
 # They give a value for values; an overflow apart, which no window comes to by growing and leaves again.
 _TOTAL = frozenset({
     Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.TRY_ADD, Op.TRY_SUBTRACT, Op.TRY_MULTIPLY, Op.CONCAT,
@@ -28,43 +45,54 @@ _DIVISIONS = frozenset({Op.DIVIDE, Op.REMAINDER, Op.WHOLE_QUOTIENT, Op.SAFE_WHOL
 
 
 def object_to_early(query: Select | Union, report: Report) -> None:
-    """Say what of the query's rows would not be true in the end."""
+    """Say what of the query's rows would not be true in the end, if they are written early."""
     if not whole.horizon(query):
         return  # rows of records: each is written once
     window = whole.window(query)
     if isinstance(query, Union) or query.window is None or window is None or window.kind == "SESSION":
-        span = query.outputs[0].value.span
-        if isinstance(query, Select) and query.window is not None:
-            span = query.window.span
-        report.error(
-            CODE,
-            span,
-            "`emit: early` works with one TUMBLE or HOP window, not with sessions or joins.",
-            "final",
-        )
+        text = "`emit: early` works with one TUMBLE or HOP window, not with sessions or joins."
+        report.error(EARLY.code, gates.window_span(query), text, EARLY.value)
         return
-    _Rows(query, report).object_to()
+    _Rows(query, report, EARLY).object_to()
 
 
-def refuse_condition(query: Select | Union, condition: Expr, report: Report) -> None:
-    """Say of a condition on rows that are written early that it may turn false again."""
+def object_to_update(query: Select | Union, report: Report) -> None:
+    """Say why the query's rows cannot be written again with late records."""
+    if isinstance(query, Union) or not gates.can_have_gates(query):
+        text = (
+            "`late: update` works with one TUMBLE or HOP window over one stream, not with sessions, joins,"
+            " or queries inside of it."
+        )
+        report.error(UPDATE.code, gates.window_span(query), text, UPDATE.value)
+        return
+    _Rows(query, report, UPDATE).object_to()
+
+
+def refuse_condition(
+    query: Select | Union, condition: Expr, report: Report, rewriting: Rewriting = EARLY
+) -> None:
+    """Say of a condition on rows that are written more than once that it may turn false again."""
     if not whole.horizon(query) or isinstance(query, Union):
         return  # rows of records; what else cannot be early, the query was told
     values = {output.name: output.value for output in query.outputs}
     over_groups = condition.rebuild(
         lambda node: values.get(node.ref.path[0]) if node.ref is not None and node.ref.path else None
     )
-    if not _Rows(query, report).stays_true(over_groups):
-        text = "With `emit: early` it may turn false again, and a row that was written stays: emit `final`."
-        report.error(CODE, condition.span, text, "final")
+    if not _Rows(query, report, rewriting).stays_true(over_groups):
+        text = (
+            f"With {rewriting.setting} it may turn false again, and a row that was written stays:"
+            f" {rewriting.instead}."
+        )
+        report.error(rewriting.code, condition.span, text, rewriting.value)
 
 
 class _Rows:
     """The rows of one window, and which of their values change while it is open."""
 
-    def __init__(self, select: Select, report: Report) -> None:
+    def __init__(self, select: Select, report: Report, rewriting: Rewriting) -> None:
         self._select = select
         self._report = report
+        self._rewriting = rewriting
         self._aggregates: Mapping[Ref | None, Expr] = {
             group_column("a", number, aggregate).ref: aggregate
             for number, aggregate in enumerate(select.aggregates)
@@ -76,9 +104,9 @@ class _Rows:
             self._object(having, "HAVING may turn false again, and a row that was written stays: select it")
         if TIME not in names and self._select.window is not None:
             self._report.object_to(
-                CODE,
+                self._rewriting.code,
                 self._select.window.span,
-                f"With `emit: early` a row without {TIME} is a new point each time it is written.",
+                f"With {self._rewriting.setting} a row without {TIME} is a new point whenever it is written.",
                 add_column(self._select.outputs, f"{self._select.window.bound_text('END')} AS {TIME}"),
             )
         for output in self._select.outputs:
@@ -91,7 +119,10 @@ class _Rows:
                 self._object(output.value, text)
 
     def _object(self, value: Expr, text: str) -> None:
-        self._report.object_to(CODE, value.span, f"With `emit: early` {text}, or emit `final`.", "final")
+        own = self._rewriting
+        self._report.object_to(
+            own.code, value.span, f"With {own.setting} {text}, or {own.instead}.", own.value
+        )
 
     def _changes(self, value: Expr) -> bool:
         return any(node.ref in self._aggregates or _is_of_now(node) for node in value.nodes())

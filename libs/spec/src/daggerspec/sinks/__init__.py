@@ -27,7 +27,7 @@ from daggerspec.keys import Key, flat
 from daggerspec.kind import Kind, Resolved, ValidationContext
 from daggerspec.protobuf import is_map
 from daggerspec.secrets import wrong_use
-from daggerspec.state import updates
+from daggerspec.state import once, updates
 from daggerspec.violation import Violation
 
 
@@ -296,9 +296,11 @@ def violations(
         if may_be_older(resolved.sink, rows, updates=updates(context.spec)):
             problem = "cannot be: an old row would replace a newer one, which takes a person (replay --force)"
             yield Violation(f"{path}.on_outage.auto_replay", problem, "NEWER_MAY_EXIST")
-    if context.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
+    if updates(context.spec) and not kind.CAPABILITIES.upserts:
         upserting = " or ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.upserts)
-        problem = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
+        problem = (
+            f"a {name} sink cannot take updates: {once(context.spec)}, or use a sink that can ({upserting})"
+        )
         yield Violation(path, problem, "NOT_UPSERT")
     if query.has_records(context.spec) and not kind.CAPABILITIES.records:
         taking = ", ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.records)
@@ -384,7 +386,7 @@ def compares_versions(sink: spec_pb2.Sink) -> bool:
 
 def may_be_older(sink: spec_pb2.Sink, rows: Output, *, updates: bool) -> bool:
     """Return whether a row that was quarantined may be written over a newer one. `updates`: rows are
-    written again and again while their window is open.
+    written more than once.
     """
     return (updates and not compares_versions(sink)) or has_own_key(sink, rows)
 

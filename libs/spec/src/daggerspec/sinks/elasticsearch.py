@@ -23,7 +23,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, httpserver, template
+from daggerspec import fields, httpserver, state, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.destination import Destination, from_template, server_at
@@ -121,8 +121,9 @@ def violations(
     yield from httpserver.violations(path, sink)
     if sink.operation not in _OPERATIONS:
         yield Violation(f"{path}.operation", f"{sink.operation} is not an operation", "UNKNOWN_ENUM_VALUE")
-    elif sink.operation != _Sink.OPERATION_INDEX and context.spec.emit == spec_pb2.EMIT_EARLY:
-        problem = "must be index for emit early: its rows come again, and the last is the one that counts"
+    elif sink.operation != _Sink.OPERATION_INDEX and state.updates(context.spec):
+        setting = state.updating_setting(context.spec)
+        problem = f"must be index for {setting}: its rows come again, and the last is the one that counts"
         yield Violation(f"{path}.operation", problem, "SINK_CANNOT_UPDATE")
     for field in ("index", "id", "routing"):
         yield from template.violations(f"{path}.{field}", getattr(sink, field), context.output)

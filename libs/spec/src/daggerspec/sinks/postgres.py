@@ -18,7 +18,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields
+from daggerspec import fields, state
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.destination import Destination, server_at
@@ -131,8 +131,9 @@ def violations(path: str, sink: spec_pb2.PostgresSink, context: ValidationContex
         yield from _name(f"{path}.{field}", getattr(sink, field))
     if sink.mode not in _MODES:
         yield Violation(f"{path}.mode", f"{sink.mode} is not a mode", "UNKNOWN_ENUM_VALUE")
-    elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and context.spec.emit == spec_pb2.EMIT_EARLY:
-        problem = "must be upsert for emit early: its rows come again, and the last is the one that counts"
+    elif sink.mode != spec_pb2.PostgresSink.MODE_UPSERT and state.updates(context.spec):
+        setting = state.updating_setting(context.spec)
+        problem = f"must be upsert for {setting}: its rows come again, and the last is the one that counts"
         yield Violation(f"{path}.mode", problem, "SINK_CANNOT_UPDATE")
     if sink.mode == _APPEND and sink.key:
         yield Violation(f"{path}.key", "goes with upsert and insert_ignore only", "UNEXPECTED")

@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from typing import BinaryIO, Final
 
@@ -28,6 +29,7 @@ OUT_OF_MEMORY: Final = 3
 """Exit code of a process whose check exceeded its memory."""
 _MEMORY: Final = 1024 * 1024 * 1024
 _NICE: Final = 5
+_NOTHING: Final = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Question:
     """Further tables, whose columns are unknown."""
     conditions: tuple[str, ...] = ()
     """Conditions of sinks for their rows."""
+    allowed_lateness: timedelta = _NOTHING
 
 
 def answer(question: Question) -> CheckResult:
@@ -71,6 +74,7 @@ def answer(question: Question) -> CheckResult:
         question.references,
         expressions=question.expressions,
         early=question.early,
+        allowed_lateness=question.allowed_lateness,
         points=question.points,
         accepted=question.accepted,
         unknown=question.unknown,

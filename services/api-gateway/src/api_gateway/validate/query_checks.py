@@ -9,7 +9,7 @@ from daggers.v1 import spec_pb2
 
 from api_gateway.validate.query_check_pool import Checker, in_thread
 from api_gateway.validate.query_check_process import Question, Stream
-from daggerspec import query, sinks
+from daggerspec import late, query, sinks, state
 from daggersql import CheckResult
 from fleet import Fleet
 from fleet.fold.resolve import descriptors
@@ -66,7 +66,8 @@ class Checks:
                 for name, stream in streams
             ),
             tuple(fleet.references),
-            early=spec.emit == spec_pb2.EMIT_EARLY,
+            early=state.is_early(spec),
+            allowed_lateness=late.allowed_lateness(spec),
             points=sinks.is_time_series(spec),
             accepted=accepted,
             expressions=text.expressions,
@@ -103,4 +104,5 @@ def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> 
         tables.append((input_.table, stream.message, message and message.sequence, stream.time_field))
     points = sinks.is_time_series(spec)
     conditions, records = sinks.conditions(spec), query.has_records(spec)
-    return query.of(spec), records, spec.emit, tuple(tables), tuple(fleet.references), points, conditions
+    rewritten = spec.emit, late.allowed_lateness(spec)
+    return query.of(spec), records, rewritten, tuple(tables), tuple(fleet.references), points, conditions

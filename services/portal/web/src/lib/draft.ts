@@ -117,7 +117,7 @@ export function withSink(spec: DaggerSpec, at: number, sink: Sink | null): Dagge
   const sinks = [...spec.sinks];
   const [before] = sinks.splice(at, 1, ...(sink ? [sink] : []));
   if (!before || !takesLate(spec, before)) return { ...spec, sinks };
-  return { ...spec, sinks, late: keptBy(sink?.name ?? "") };
+  return { ...spec, sinks, late: lateRows(sink?.name ?? "", spec.late?.update) };
 }
 
 /** With a Kafka sink at a place that takes late records and no rows, or rows again. */
@@ -128,7 +128,7 @@ export function withLate(spec: DaggerSpec, at: number, isLate: boolean): DaggerS
   const name = sink.name || freeName(spec.sinks, "late");
   const value = create(KafkaSinkSchema, { topic, cluster });
   sinks[at] = { ...sink, name, kind: { case: "kafka", value } };
-  return { ...spec, sinks, late: keptBy(isLate ? name : "") };
+  return { ...spec, sinks, late: lateRows(isLate ? name : "", spec.late?.update) };
 }
 
 /** A name that no sink has yet. */
@@ -138,8 +138,15 @@ function freeName(sinks: Sink[], first: string): string {
   return name;
 }
 
-/** The rule by which a sink takes late records; none without a name. */
-const keptBy = (keep: string): LateRows | undefined => (keep ? create(LateRowsSchema, { keep }) : undefined);
+/** With the time for which windows take records behind their ends; undefined: they take none. */
+export const withUpdate = (spec: DaggerSpec, update: Duration | undefined): DaggerSpec => ({
+  ...spec,
+  late: lateRows(spec.late?.keep ?? "", update),
+});
+
+/** The rule for late rows; none where they are dropped. */
+const lateRows = (keep: string, update: Duration | undefined): LateRows | undefined =>
+  keep || update ? create(LateRowsSchema, { keep, update }) : undefined;
 
 export const sinkText = (sink: Sink): string => toJsonString(SinkSchema, sink, { prettySpaces: 2 });
 /** The sink that a text says. Throws when it says none: the message says why. */

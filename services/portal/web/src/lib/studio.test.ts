@@ -126,6 +126,14 @@ describe("a sink of late records", () => {
     expect([withSink(kept, 1, null).late, withLate(kept, 1, false).late]).toEqual([undefined, undefined]);
     expect(withSink(kept, 0, sinkOf("log")).late?.keep).toBe("late");
   });
+
+  it("is apart from the time for which windows take late records", () => {
+    const { duration, seconds, withUpdate } = drafts;
+    const both = withUpdate(kept, duration("600"));
+    expect([both.late?.keep, seconds(both.late?.update)]).toEqual(["late", "600"]);
+    expect(seconds(withSink(both, 1, null).late?.update)).toBe("600");
+    expect(withUpdate(withSink(both, 1, null), duration("")).late).toBeUndefined();
+  });
 });
 
 describe("completion", () => {

@@ -15,10 +15,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from chassis.logging import logger, note, unit_of_work
-from daggerspec.columns import WINDOW_END
 from runtime import members
 from runtime.launch import progress
 from runtime.launch.boundary import Boundary
@@ -31,6 +29,7 @@ from runtime.launch.writing import BatchWriter
 from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target
 from runtime.source.context import SourceContext
+from runtime.source.gates import choose_rows
 from runtime.source.stream import RunningBatch, begin_batch, end_batch
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
@@ -51,13 +50,6 @@ class UnfinishedError(Exception):
 def _is_unexpected(record: logging.LogRecord) -> bool:
     """Tell whether a log record is about more than a drain that left its last batch."""
     return not (record.exc_info and isinstance(record.exc_info[1], UnfinishedError))
-
-
-def drop_written(rows: DataFrame, closed: datetime | None) -> DataFrame:
-    """Drop windows that end up to this event time: they are written, by the query before or a driver."""
-    if closed is None or WINDOW_END not in rows.columns:
-        return rows
-    return rows.filter(F.col(WINDOW_END) > F.lit(closed))
 
 
 class Batches:
@@ -137,10 +129,15 @@ class Batches:
         if time.monotonic() - self._saved_at > _SAVE_PERIOD_S:
             self._save_event_times()  # the state before this batch, all of which is committed
         readers = self._source.registry.state()
-        rows = drop_written(rows, self._checkpoint.written if shadow is None else shadow.written)
-        complete = drop_incomplete(
-            drop_written(rows, readers.closed_until()), readers.gaps(), self._lookahead
+        written = self._checkpoint.written if shadow is None else shadow.written
+        new = choose_rows(
+            rows,
+            self._source.windows,
+            late_until=running.late_until,
+            closes_until=closes_until,
+            written=max((time for time in (written, readers.closed_until()) if time), default=None),
         )
+        complete = drop_incomplete(new, readers.gaps(), self._lookahead)
         batch = BatchRef(
             f"{self._checkpoint.path.name}/{running.query_id}", batch_id, self._launch.spec.generation
         )

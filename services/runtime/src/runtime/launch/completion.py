@@ -55,7 +55,7 @@ def begin(
     """
     if windows is None or newest is None:
         return Completion(windows)
-    return Completion(windows, windows.last_end(newest if is_exact else max(newest, ahead_until)))
+    return Completion(windows, windows.last_gate(newest if is_exact else max(newest, ahead_until)))
 
 
 def batch_committed(
@@ -68,7 +68,7 @@ def batch_committed(
     windows = completion.windows
     if windows is None:
         return replace(completion, offsets={**completion.offsets, **ends})
-    needs = max(completion.least, NEVER if newest is None else windows.last_end(newest))
+    needs = max(completion.least, NEVER if newest is None else windows.last_gate(newest))
     pending = [*completion.pending]
     if pending and (pending[-1].needs == needs or len(pending) >= _MOST_PENDING):
         last = pending.pop()

@@ -133,7 +133,8 @@ class PartWriting:
         """Write rows to all sinks. Raises: FencedError, JobError."""
         for sink in self._sinks:
             self._delivery.raise_if_fenced()
-            rows = _select_rows(batch, sink.target)
+            condition = sink.target.condition
+            rows = batch.filter(batch.column(condition)) if condition else batch
             self._quarantine_rows(sink, sink.write(rows, self._delivery.batch_id))
 
     def finish(self) -> list[Mapping[str, Any]]:
@@ -153,12 +154,6 @@ class PartWriting:
             self._quarantine = quarantine
             size = self._delivery.quarantine_rows(quarantine, sink.target, batch, refusals)
             sink.count_quarantined(size, refusals)
-
-
-def _select_rows(batch: pa.RecordBatch, target: Target) -> pa.RecordBatch:
-    """Select the rows that meet the sink's condition, without the columns of conditions."""
-    rows = batch.filter(batch.column(target.condition)) if target.condition else batch
-    return rows if rows.num_columns == len(target.schema) else rows.select(target.schema.names)
 
 
 class SkippingWriter:
@@ -191,16 +186,21 @@ class SinkPart:
         self._printed: list[str] = []
         self._receipt = b""
         self._trouble: JobError | None = None
-        self._ages = RowAges(target.schema.names, time.time(), updates=target.updates)
+        self._ages = RowAges(time.time(), updates=target.updates)
         self._acknowledged: float | None = None
         self._spent_s = 0.0
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[_RefusedRows]:
-        """Write a batch, unless this sink has trouble already; return the rows to quarantine now."""
+        """Write a batch, unless this sink has trouble already; return the rows to quarantine now.
+
+        batch: has further columns behind those of the sink, of conditions and gates.
+        """
         if batch.num_rows == 0:
             return ()
         self._ages.add(batch)  # those of a sink in trouble, too: they wait for it
-        return self._record(batch, lambda: write_rows(self._writer, batch, batch_id))
+        names = self.target.schema.names
+        rows = batch if batch.num_columns == len(names) else batch.select(names)
+        return self._record(rows, lambda: write_rows(self._writer, rows, batch_id))
 
     def finish(self) -> Sequence[_RefusedRows]:
         """End the partition, so that all is durable or staged; return the rows to quarantine now."""

@@ -127,7 +127,7 @@ class Driver:
             groups=groups,
             patience=assembled.patience,
             completed=job.begin_completion(launch, assembled, chosen, datetime.now(UTC)),
-            early=assembled.updates,
+            early=assembled.early,
             executors=executing,
         )
         session.streams.addListener(listener)
@@ -214,7 +214,7 @@ class Driver:
     def _start(self, assembled: job.Job, batches: Batches, chosen: Checkpoint) -> StreamingQuery:
         writer = (
             assembled.rows.writeStream.queryName(self._spec.dagger)
-            .outputMode("update" if assembled.updates else "append")
+            .outputMode("update" if assembled.early else "append")
             .option("checkpointLocation", str(chosen.path))
             .foreachBatch(batches)
         )

@@ -18,6 +18,7 @@ import daggersql
 from daggerspec import late, state
 from daggerspec.columns import condition_column
 from daggersql.emit.rowconditions import with_conditions
+from daggersql.plan import CLOSED, GATE
 from runtime import functions, sinks
 from runtime.errors import JobError, internal
 from runtime.launch import completion, guard, planned
@@ -47,7 +48,7 @@ class Job:
     rows: DataFrame
     """Output rows: visible columns, then hidden ones."""
     targets: tuple[Target, ...]
-    updates: bool
+    early: bool
     """True if rows are written repeatedly while their window is open."""
     source: SourceContext
     patience: timedelta | None
@@ -131,15 +132,15 @@ def assemble(
         counted = count_late(rows_of(spark, stage.spark_sql, whole_from), stage)
         counted.createOrReplaceTempView(f"`{stage.name}`")
     rows = rows_of(spark, sql, whole_from)
-    updates = state.updates(spec.spec)
     patience = _patience(source, streams.values())
-    return Job(rows, targets(spec, plan, rows, updates), updates, source, patience, source_readers)
+    own = targets(spec, plan, rows, state.updates(spec.spec))
+    return Job(rows, own, state.is_early(spec.spec), source, patience, source_readers)
 
 
 def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
     """Build the rule for when batches are due. Sessions and joins end at any time: no wait for their ends."""
     rule = spec.batches
-    ends = daggersql.fixed_size(plan.window) is not None and not state.updates(spec.spec)
+    ends = daggersql.fixed_size(plan.window) is not None and not state.is_early(spec.spec)
     longest_wait = milliseconds(rule.longest_wait)
     return BatchRule(
         trigger=milliseconds(spec.spec.trigger),
@@ -155,7 +156,7 @@ def begin_completion(launch: Computation, assembled: Job, chosen: Checkpoint, no
     tolerances = [stream.input.future_tolerance.ToTimedelta() for stream in launch.spec.streams]
     ahead_until = now + max(tolerances, default=timedelta())
     return completion.begin(
-        None if assembled.updates else assembled.source.windows,
+        None if assembled.early else assembled.source.windows,
         newest=max(read, default=0) // 1000 if chosen.committed else None,
         is_exact=is_read_until_exact(chosen.path),
         ahead_until=round(ahead_until.timestamp() * 1000),
@@ -179,6 +180,7 @@ def targets(
     conditions = {condition.text: condition_column(n) for n, condition in enumerate(plan.conditions)}
     own = [*(column.name for column in plan.columns), *plan.hidden]
     expected = [*own, *conditions.values()]
+    rows = rows.drop(GATE, CLOSED)
     if rows.columns != expected:
         raise internal("BAD_PLAN", f"The plan promises the columns {expected}, Spark gives {rows.columns}.")
     schema = to_arrow_schema(rows.select(own).schema if conditions else rows.schema, timezone="UTC")

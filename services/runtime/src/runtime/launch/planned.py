@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
 import daggersql
-from daggerspec import query, rules, state
+from daggerspec import late, query, rules, state
 from daggerspec import sinks as rulebook
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.kind import ValidationContext
@@ -86,7 +86,8 @@ def _check_query(
         tables,
         [table.name for table in spec.references],
         expressions=text.expressions,
-        early=state.updates(spec.spec),
+        early=state.is_early(spec.spec),
+        allowed_lateness=late.allowed_lateness(spec.spec),
         points=rulebook.is_time_series(spec.spec),
         accepted=True,
         conditions=rulebook.conditions(spec.spec),

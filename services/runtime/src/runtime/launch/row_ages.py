@@ -1,15 +1,16 @@
 """Count how old rows are while a partition of them is written to a sink, in the worker. Pure.
 
-The age of a row runs from the end of its window, of a row of one record from its event time, to when the sink
-has acknowledged it. That is known only in the end, so ages are counted as of when the partition began, and
-moved by what passed since. Buckets grow by 5 %: what is kept does not grow with the rows.
+The age of a row runs from the end of its window, of one that is written again with late records from the
+gate at which it is, of a row of one record from its event time, to when the sink has acknowledged it. That is
+known only in the end, so ages are counted as of when the partition began, and moved by what passed since.
+Buckets grow by 5 %: what is kept does not grow with the rows.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from daggerspec.columns import RECORD_TIME, WINDOW_END
+from daggersql.plan import GATE
 
 # from 10 ms to twelve years
 _BOUNDS_MS: Final = 10.0 * 1.05 ** np.arange(501)
@@ -78,9 +80,8 @@ class PartAges:
 class RowAges:
     """Counts the rows of one partition as they are given to a sink, and takes off those that it refuses."""
 
-    def __init__(self, columns: Sequence[str], began: float, *, updates: bool) -> None:
-        """columns: of the rows. updates: rows come while their windows are open, and then have no age yet."""
-        self._column = next((name for name in (WINDOW_END, RECORD_TIME) if name in columns), None)
+    def __init__(self, began: float, *, updates: bool) -> None:
+        """updates: rows come while their windows are open, and then have no age yet."""
         self._began = began
         self._updates = updates
         self._counts = Counter[int]()
@@ -91,7 +92,7 @@ class RowAges:
 
     def remove(self, rows: pa.RecordBatch, refused: Collection[int]) -> None:
         """Take off the rows at these indices."""
-        if refused and self._column is not None:
+        if refused:
             self._counts.subtract(self._buckets(rows.take(pa.array(refused, pa.int64()))))
 
     def seal(self, acknowledged: float | None) -> PartAges:
@@ -99,9 +100,10 @@ class RowAges:
         return PartAges(self._began, acknowledged, dict(+self._counts))
 
     def _buckets(self, rows: pa.RecordBatch) -> Mapping[int, int]:
-        if self._column is None or self._column not in rows.schema.names:
+        names = (name for name in (GATE, WINDOW_END, RECORD_TIME) if name in rows.schema.names)
+        if (name := next(names, None)) is None:
             return {}
-        column = rows.column(self._column)
+        column = rows.column(name)
         micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).drop_null()
         ages_ms = (self._began * _MICROS - micros.to_numpy(zero_copy_only=False)) / 1000
         if self._updates:

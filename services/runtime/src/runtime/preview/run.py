@@ -30,6 +30,7 @@ from runtime.preview.rowfiles import RowFiles
 from runtime.preview.take import TAKEN, Take, mark_partial, series_of
 from runtime.references.loading import References
 from runtime.source import metrics
+from runtime.source.gates import choose_rows
 from runtime.source.planner import start_offsets
 from runtime.source.planner.given_input import GivenInput, newest_ms
 from runtime.source.planner.ranges import Range
@@ -169,7 +170,10 @@ class Preview:
                 closed = running.closes_until
                 closing = closed is not None and closed > CLOSED_BY_RANGE
                 gaps = assembled.source.registry.state().gaps()
-                flagged = mark_partial(rows, gaps, lookahead, closing=closing)
+                new = choose_rows(
+                    rows, assembled.source.windows, late_until=running.late_until, closes_until=closed
+                )
+                flagged = mark_partial(new, gaps, lookahead, closing=closing)
                 self._take(flagged.mapInArrow(take, TAKEN))
                 end_batch(running, assembled.source)
             except BaseException as failure:

@@ -27,6 +27,7 @@ from daggerspec import sinks as rulebook
 from daggerspec.columns import WINDOW_START
 from daggerspec.launch import LaunchCatalogue
 from daggersql.emit.rowconditions import with_conditions
+from daggersql.plan import CLOSED, GATE
 from runtime import functions, sinks
 from runtime.errors import JobError
 from runtime.launch import guard, job, planned
@@ -190,7 +191,7 @@ class ReplayQuery:
         }
         batch = BatchRef(f"replay/{self._replay_id}/windows", 0, self._spec.generation)
         logger().info("replay.recompute_started", windows=len(starts), records=source_readers.records)
-        return self._write(rows.filter(wanted), targets, batch)
+        return self._write(rows.filter(wanted).drop(GATE, CLOSED), targets, batch)
 
     def _plan_range(self, start_ms: int) -> tuple[readers.Readers, SourceContext]:
         """Assign the streams' ranges that have all records from this event time on. Raises: JobError."""

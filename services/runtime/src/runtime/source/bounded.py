@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 import daggersql
 from runtime.source.context import SourceContext
+from runtime.source.gates import with_gates
 from runtime.source.offsets import Partition
 from runtime.source.plan import ReaderPlan
 from runtime.source.reader import task
@@ -47,7 +48,11 @@ def open_range(
         source = _source(replace(plan, mended=mended or {}), from_arrow_schema(task.output(plan).schema))
         spark.dataSource.register(source)
         rows = spark.read.format(source.name()).load()
-        frames.append(rows.filter(F.col(STATISTICS).isNull()).drop(STATISTICS))
+        rows = rows.filter(F.col(STATISTICS).isNull()).drop(STATISTICS)
+        if plan.has_gates:
+            assert plan.windows is not None
+            rows = with_gates(rows, plan.windows, [0])  # all records are there: no row is written again
+        frames.append(rows)
     return reduce(DataFrame.unionByName, frames)
 
 

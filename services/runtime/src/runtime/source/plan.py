@@ -89,6 +89,11 @@ class ReaderPlan:
     late_sink: bytes = field(default=b"", repr=False)
 
     @property
+    def has_gates(self) -> bool:
+        """True if rows are grouped once for each gate of their windows."""
+        return self.windows is not None and len(self.windows.gates) > 1
+
+    @property
     def launch(self) -> str:
         """The name of its launch."""
         return f"{self.dagger}.{self.generation}"

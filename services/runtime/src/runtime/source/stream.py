@@ -22,11 +22,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives i
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import daggersql
+from daggersql.plan import GATE
 from runtime.clients.kafka import client_properties
 from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.datasource import data_source
 from runtime.source.event_times import EventTimes
+from runtime.source.gates import with_gates
 from runtime.source.given import GivenRecords
 from runtime.source.plan import ReaderPlan, milliseconds
 from runtime.source.planner import firstrows, start_offsets
@@ -60,14 +62,18 @@ def open_stream(
         spark.dataSource.register(source)
         context.registry.publish(plan.key, ReaderStatus.initial(plan))
         computed = pre_aggregation.computed if pre_aggregation else ()
-        frames.append(
-            spark.readStream.format(source.name())
-            .load()
-            .withWatermark(ROWTIME, _NEVER)
-            .observe(metrics.name(plan.key), *metrics.columns(computed))
+        rows = spark.readStream.format(source.name()).load()
+        if not plan.has_gates:
+            rows = rows.withWatermark(ROWTIME, _NEVER)
+        rows = (
+            rows.observe(metrics.name(plan.key), *metrics.columns(computed))
             .filter(F.col(STATISTICS).isNull())
             .drop(STATISTICS)
         )
+        if plan.has_gates:
+            assert plan.windows is not None
+            rows = with_gates(rows, plan.windows, plan.windows.gates).withWatermark(GATE, _NEVER)
+        frames.append(rows)
     return reduce(DataFrame.unionByName, frames)
 
 
@@ -83,6 +89,8 @@ class RunningBatch:
 
     query_id: str
     """Spark's id of the query, which identifies a checkpoint: a recreated one has another id."""
+    late_until: datetime | None
+    """Event time up to which windows are closed for its records; None before the first row."""
     closes_until: datetime | None
     """Event time up to which the batch closes windows; None before the first row."""
     stream: JavaObject
@@ -103,8 +111,11 @@ def begin_batch(spark: SparkSession) -> RunningBatch:
     late = before.get().batchWatermarkMs() if before.isDefined() else 0
     spark.sparkContext.setLocalProperty(task.WATERMARK_PROPERTY, str(late))
     now = execution.offsetSeqMetadata().batchWatermarkMs()
-    closes_until = datetime.fromtimestamp(now / 1000, UTC) if now else None
-    return RunningBatch(query_id, closes_until, stream, execution)
+    return RunningBatch(query_id, _event_time(late), _event_time(now), stream, execution)
+
+
+def _event_time(watermark: int) -> datetime | None:
+    return datetime.fromtimestamp(watermark / 1000, UTC) if watermark else None
 
 
 def end_batch(batch: RunningBatch, context: SourceContext) -> None:

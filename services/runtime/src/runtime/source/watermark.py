@@ -25,36 +25,49 @@ _Ints = npt.NDArray[np.int64]
 class Windows:
     """The windows of a query: each `size` long, one beginning every `slide` since the epoch.
 
-    A session has the gap as its size, and no slide: 0.
+    A session has the gap as its size, and no slide: 0. A window ends at each of its `gates`, which are times
+    behind its own end, and is closed at the last of them.
     """
 
     size: int
     slide: int
+    gates: tuple[int, ...] = (0,)
+
+    @property
+    def allowed_lateness(self) -> int:
+        """Time behind its own end at which a window is closed."""
+        return self.gates[-1]
 
     def last_end(self, time: int) -> int:
         """Return the end of the last window that a row of this time belongs to."""
-        if not self.slide:
-            return time + self.size
-        return time // self.slide * self.slide + self.size
+        return (time // self.slide * self.slide if self.slide else time) + self.size
+
+    def last_gate(self, time: int) -> int:
+        """Return when all windows are closed that a row of this time belongs to."""
+        return self.last_end(time) + self.allowed_lateness
 
     def closes_one(self, before: int, after: int) -> bool:
         """Tell whether a window ends in (before, after]."""
         step = self.slide or _SESSION_STEP
-        return (after - self.size) // step > (before - self.size) // step
+        sizes = (self.size + gate for gate in self.gates)
+        return any((after - size) // step > (before - size) // step for size in sizes)
 
     def next_end(self, watermark: int) -> int:
         """Return the first end of a window that comes after `watermark`."""
         step = self.slide or _SESSION_STEP
-        return ((watermark - self.size) // step + 1) * step + self.size
+        sizes = (self.size + gate for gate in self.gates)
+        return min(((watermark - size) // step + 1) * step + size for size in sizes)
 
     def first_open(self, watermark: int) -> int:
         """Return the earliest time whose last window is still open at `watermark`: older rows are in none."""
+        watermark -= self.allowed_lateness
         if not self.slide:
             return watermark - self.size + 1
         return ((watermark - self.size) // self.slide + 1) * self.slide
 
     def first_on_time_us(self, watermark: int) -> int:
         """Return the earliest time (us) all of whose windows are open at `watermark`: older rows are late."""
+        watermark -= self.allowed_lateness
         if not self.slide:
             return (watermark - self.size) * 1000 + 1
         return ((watermark - self.size) // self.slide * self.slide + self.size) * 1000
@@ -68,7 +81,7 @@ class Windows:
             return (times_us < self.first_on_time_us(watermark)).astype(np.int64)
         size, slide = self.size * 1000, self.slide * 1000
         first, last = (times_us - size) // slide + 1, times_us // slide
-        closed = (watermark * 1000 - size) // slide
+        closed = ((watermark - self.allowed_lateness) * 1000 - size) // slide
         return np.maximum(np.minimum(last, closed) - first + 1, 0)
 
     def earliest_starts_us(self, times_us: _Ints) -> _Ints:
@@ -81,7 +94,8 @@ class Windows:
 def windows(window: daggersql.Window) -> Windows:
     """Convert a window of a plan. One that ends at any instant (a session, a join) has no slide."""
     slide = window.slide if window.kind in ("TUMBLE", "HOP") else timedelta()
-    return Windows(window.size // _MILLISECOND, slide // _MILLISECOND)
+    gates = tuple(gate // _MILLISECOND for gate in window.gates)
+    return Windows(window.size // _MILLISECOND, slide // _MILLISECOND, gates or (0,))
 
 
 def windows_of(plan: daggersql.Plan) -> Windows | None:

@@ -37,12 +37,12 @@ def next_advance(
     if newest is None:
         return None
     allowed = min((state.watermark for state in others if not state.idle), default=None)
-    watermark = min(idle_until - own.delay, windows.last_end(newest))
+    watermark = min(idle_until - own.delay, windows.last_gate(newest))
     if allowed is not None:
         watermark = min(watermark, allowed)
     if watermark <= own.watermark:
         return None
-    closes = watermark == windows.last_end(newest) or windows.closes_one(own.watermark, watermark)
+    closes = watermark == windows.last_gate(newest) or windows.closes_one(own.watermark, watermark)
     if own.observed is not None and not closes:
         return None
     return None if watermark == NEVER else watermark + own.delay

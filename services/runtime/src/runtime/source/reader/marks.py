@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daggersql.plan import LATE
+from daggersql.plan import CLOSED, LATE
 from runtime.source.reader.control_rows import ROWTIME
-from runtime.source.watermark import Lateness
+from runtime.source.watermark import NEVER, Lateness
 
 _TYPE = pa.int32()
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """One column for each of `count` kinds of windows: NULL for a row that is in time."""
+    """One column for each of `count` kinds of windows: NULL for a row that is in time; and with
+    `shows_closed` one with the time (ms) up to which windows are closed.
+    """
 
     count: int = 0
     lateness: Lateness | None = None
     """Closed windows of the batch; None: no row is late."""
+    shows_closed: bool = False
 
     @property
     def fields(self) -> list[pa.Field]:
         """Their columns."""
-        return [pa.field(f"{LATE}{number}", _TYPE) for number in range(self.count)]
+        marks = [pa.field(f"{LATE}{number}", _TYPE) for number in range(self.count)]
+        return [*marks, *([pa.field(CLOSED, pa.int64())] if self.shows_closed else [])]
 
     def of(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """Compute the columns for rows whose event time, or that of their pane, is in `rowtime`."""
         late = self.lateness
+        if self.shows_closed:
+            closed = NEVER if late is None else late.watermark
+            return [*replace(self, shows_closed=False).of(rows), pa.repeat(pa.scalar(closed), len(rows))]
         if not self.count:
             return []
         times = times_of(rows)

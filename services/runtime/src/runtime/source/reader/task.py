@@ -20,7 +20,7 @@ from runtime.source.reader.consumers import ConsumerCache
 from runtime.source.reader.control_rows import RangeStatistics, idle_advance_row, statistics_row
 from runtime.source.reader.examples import Examples
 from runtime.source.reader.late_records import OFFSET, LateRecords, late_target
-from runtime.source.reader.marks import NO_MARKS, Marks, times_of
+from runtime.source.reader.marks import Marks, times_of
 from runtime.source.reader.preaggregate import RowOutput
 from runtime.source.reader.rows import QuarantinedRecord, Rows
 from runtime.source.tasks import AdvanceWatermark, ReadRanges, Task
@@ -34,7 +34,7 @@ _consumers = ConsumerCache()
 
 def output(plan: ReaderPlan, lateness: Lateness | None = None) -> RowOutput:
     """Make the output of a task of this reader, in a batch whose rows may be late."""
-    marks = Marks(len(plan.late_for), lateness) if plan.marks_late else NO_MARKS
+    marks = Marks(len(plan.late_for) if plan.marks_late else 0, lateness, shows_closed=plan.has_gates)
     return preaggregate.output(_rows_of(plan).schema, plan.pre_aggregation, marks)
 
 
