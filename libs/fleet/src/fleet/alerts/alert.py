@@ -103,6 +103,11 @@ def condition_name(condition: Condition) -> str:
     return name.lower().replace("_", " ")
 
 
+def severity_name(severity: Severity) -> str:
+    """Return a severity in a word: critical, error, warning."""
+    return alerts_pb2.AlertSeverity.Name(severity).removeprefix("ALERT_SEVERITY_").lower()
+
+
 def dedup_key(dagger: str, condition: Condition) -> str:
     """Return the key that receivers fold repeats by. At most 255 characters, for PagerDuty."""
     return f"daggers/{dagger}/{condition_name(condition).replace(' ', '_')}"[:255]
