@@ -18,8 +18,8 @@ Made by `make receivers-doc` from `services/health-monitor/src/health_monitor/re
 A team names its receivers [in its file](access.md#set-it-up): `KIND: {KEY: VALUE, …}`. A key that is a
 secret has the name of a [registered secret](access.md#secrets-and-sinks) of the team, or `{file: PATH}` of
 the health monitors' hosts. The platform has the receivers of the team `platform`, and those that variables of
-the monitor configure: these alone are told of a Kafka that is away to a monitor that was just started. They
-are told of the platform, and of teams that have no receivers. A secret is better given by a file.
+the monitor configure: both are told of the platform, and of teams that have no receivers. A secret is better
+given by a file.
 
 A notification is sent when the receiver says so by its own protocol, as it stands below. Any other answer
 that is not a refusal of the receiver's own is tried again, until the notification is given up: a page of HTML
