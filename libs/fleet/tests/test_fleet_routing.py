@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -54,30 +54,43 @@ class Clockwork:
     now: float = 0.0
     """Seconds since noon."""
     groups: grouping.Groups = field(default_factory=dict)
-    open: dict[str, Labels] = field(default_factory=dict)
     fails: set[str] = field(default_factory=set)
     """Receivers that take nothing."""
     sent: list[tuple[float, str, str, str]] = field(default_factory=list)
     """When, to whom, what fires, what is over."""
-    every: dict[str, Labels] = field(default_factory=dict)
+    spans: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
+    """When each incident began and ended; datetime.max while it is open."""
+    labels: dict[str, Labels] = field(default_factory=dict)
 
     @property
     def time(self) -> datetime:
         return NOON + timedelta(seconds=self.now)
 
+    @property
+    def open(self) -> dict[str, Labels]:
+        return self.open_at(self.time)
+
+    def open_at(self, instant: datetime) -> dict[str, Labels]:
+        return {
+            name: self.labels[name] for name, (begin, end) in self.spans.items() if begin <= instant < end
+        }
+
     def fire(self, incident: str, **labels: str) -> None:
-        self.open[incident] = self.every[incident] = labels
+        self.labels[incident] = labels
+        self.spans[incident] = self.time, datetime.max.replace(tzinfo=UTC)
         for destination in find_destinations(self.tree, labels, fallback=Route()):
             self.groups = grouping.join(self.groups, destination, labels, incident, self.time)
 
     def resolve(self, incident: str) -> None:
-        del self.open[incident]
+        self.spans[incident] = self.spans[incident][0], self.time
         self.groups = grouping.resolve(self.groups, incident, self.time)
 
-    def is_held(self, incident: str) -> bool:
-        labels = self.every[incident]
-        silence = silences.find_silence(self.silences, labels, self.time)
-        return silence is not None or incident in find_causes(self.open, self.rules)
+    def end_silences(self) -> None:
+        self.silences = [replace(each, end=min(each.end, self.time)) for each in self.silences]
+
+    def is_held(self, incident: str, instant: datetime) -> bool:
+        silence = silences.find_silence(self.silences, self.labels[incident], instant)
+        return silence is not None or incident in find_causes(self.open_at(instant), self.rules)
 
     def run_until(self, end: float) -> None:
         """Look until `end`."""
@@ -189,13 +202,13 @@ def test_what_was_over_before_its_notice_was_recorded_is_told_to_be_over() -> No
     destination = find_destinations(group, {}, fallback=Route())[0]
     groups = grouping.join({}, destination, {}, "a", NOON)
     [key] = groups
-    sent = grouping.plan(groups[key], "r", NOON + SECOND)
+    sent = grouping.plan(groups[key], "r", NOON + SECOND, is_held=lambda *_: False)
     assert sent is not None
     groups = grouping.resolve(groups, "a", NOON + 1.1 * SECOND)
     groups = grouping.join(groups, destination, {}, "b", NOON + 1.2 * SECOND)
     groups = grouping.record(groups, key, "r", sent)
 
-    after = grouping.plan(groups[key], "r", NOON + 3 * SECOND)
+    after = grouping.plan(groups[key], "r", NOON + 3 * SECOND, is_held=lambda *_: False)
     assert after == Notice(NOON + 3 * SECOND, frozenset({"b"}), frozenset({"a"}))
 
 
@@ -236,10 +249,10 @@ def test_a_silence_that_is_ended_early_holds_nothing_back() -> None:
     clock = Clockwork(route(), [silence(0, 100, "dagger=bookings")])
     clock.fire("a", dagger="bookings")
     clock.run_until(3.5)
-    clock.silences.clear()
+    clock.end_silences()
     clock.run_until(6)
 
-    assert clock.sent == [(3.6, "r", "a", "")]
+    assert clock.sent == [(4, "r", "a", "")]
 
 
 def test_what_was_told_before_a_silence_is_told_to_be_over_after_it() -> None:
@@ -249,7 +262,7 @@ def test_what_was_told_before_a_silence_is_told_to_be_over_after_it() -> None:
     clock.resolve("a")
     clock.run_until(8)
 
-    assert clock.sent == [(1, "r", "a", ""), (5.5, "r", "", "a")]
+    assert clock.sent == [(1, "r", "a", ""), (6, "r", "", "a")]
 
 
 @pytest.mark.parametrize(
@@ -524,10 +537,12 @@ def test_no_incident_is_lost_and_nothing_is_over_that_did_not_begin(
         elif what in ("fail", "mend"):
             (clock.fails.add if what == "fail" else clock.fails.discard)("rs"[number % 2])
         elif what in ("silence", "end silence"):
-            clock.silences = [silence(0, 10**6, f"dagger=d{number}")] if what == "silence" else []
+            clock.end_silences()
+            if what == "silence":
+                clock.silences.append(silence(clock.now, 10**6, f"dagger=d{number}"))
         clock.run_until(clock.now + pause)
     clock.fails.clear()
-    clock.silences.clear()
+    clock.end_silences()
     clock.run_until(clock.now + wait + 2 * interval + 1)
 
     for receiver in ("r", "s"):

@@ -6,8 +6,8 @@
     record    it was told
 
 A group is looked at `group_wait` after its first incident, and then every `group_interval`: these looks are
-instants that follow from the group's begin alone, so a monitor that restarts looks at the same ones. What
-comes between two looks waits for the next.
+instants that follow from the group's begin alone, so a monitor that restarts looks at the same ones, and all
+is judged as it was at that instant. What comes between two looks waits for the next.
 """
 
 from __future__ import annotations
@@ -90,17 +90,19 @@ def resolve(groups: Groups, incident: Incident, time: datetime) -> Groups:
 
 
 def plan(
-    group: Group, receiver: str, now: datetime, *, is_held: Callable[[Incident], bool] = lambda _: False
+    group: Group, receiver: str, now: datetime, *, is_held: Callable[[Incident, datetime], bool]
 ) -> Notice | None:
     """Return what a receiver is to be told now; None when nothing. Once it is recorded the answer is None.
 
-    `is_held`: whether a silence or a cause holds an incident back now.
+    `is_held`: whether a silence or a cause held an incident back at an instant, that of the newest look.
     """
     look, last = find_look(group, now), group.notices.get(receiver)
-    if look is None or (last is not None and last.time >= look) or not group.destination.is_active(now):
+    if look is None or (last is not None and last.time >= look) or not group.destination.is_active(look):
         return None
     told = last.firing | last.resolved if last else frozenset()
-    free = {name: each for name, each in group.members.items() if each.begin <= look and not is_held(name)}
+    free = {
+        name: each for name, each in group.members.items() if each.begin <= look and not is_held(name, look)
+    }
     resolved = {name for name, each in free.items() if each.end is not None and each.end <= look}
     firing = frozenset(free.keys() - resolved)
     # Who was never told that it began is not told that it is over.
