@@ -100,6 +100,7 @@ from health_monitor.receivers import (
     HttpAnswer, HttpRequest, ReceiverSettings, SecretUrl, Success, classify_failure
 )
 
+IN_SETTINGS = False
 PACE = timedelta(seconds=60)
 TAKEN = HttpAnswer(204)
 
@@ -119,7 +120,9 @@ def outcome(answer):
     return Success() if answer.status == 204 else classify_failure(answer, "")
 '''
     ),
-    "libs/spec/src/daggerspec/receivers/dummy.py": whole('"""A dummy."""\n\nSECRETS = {"url": True}\n'),
+    "libs/spec/src/daggerspec/receivers/dummy.py": whole(
+        '"""A dummy."""\n\nSECRETS = {"url": True}\nSETTINGS = {}\n'
+    ),
 }
 FUNCTION: Final[Mapping[str, Change]] = {
     "libs/daggersql/src/daggersql/functions/own/dummy.py": whole(

@@ -189,3 +189,62 @@ def test_why_a_receiver_did_not_take_an_alert_is_known_until_it_does() -> None:
 
     after = ledger.alert("bookings", FAILED).deliveries["slack"]
     assert (before.failure is not None, before.done, after.failure, after.done) == (True, False, None, True)
+
+
+# ---- Causes ------------------------------------------------------------------------------------------------
+
+KAFKA_AWAY, NO_PROGRESS = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY, alerts_pb2.ALERT_CONDITION_NO_PROGRESS
+
+
+def about(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_pb2.AlertMeta:
+    return alerts_pb2.AlertMeta(dagger=dagger, condition=condition, incident=1)
+
+
+def begin(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_pb2.AlertFired:
+    return alerts_pb2.AlertFired(meta=about(dagger, condition), receivers=["slack"])
+
+
+def end(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_pb2.AlertResolved:
+    return alerts_pb2.AlertResolved(meta=about(dagger, condition))
+
+
+def sent(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_pb2.NotificationSent:
+    return alerts_pb2.NotificationSent(
+        meta=about(dagger, condition), notice=alerts_pb2.ALERT_NOTICE_FIRED, receiver="slack", attempt=1
+    )
+
+
+CAUSE = [STARTED, begin("platform", KAFKA_AWAY), sent("platform", KAFKA_AWAY)]
+
+
+def test_while_kafka_is_away_what_follows_from_it_is_kept_and_the_rest_is_told() -> None:
+    kept = given(*CAUSE, begin("bookings", NO_PROGRESS))
+    other = given(*CAUSE, begin("bookings", NO_PROGRESS), begin("orders", FAILED))
+
+    assert (next_told(kept, 60), next_told(other, 60)) == (None, "orders")
+    assert kept.find_causes() == {("bookings", NO_PROGRESS): ("platform", KAFKA_AWAY)}
+
+
+def test_what_outlives_its_cause_is_told() -> None:
+    ledger = given(*CAUSE, begin("bookings", NO_PROGRESS), end("platform", KAFKA_AWAY))
+
+    assert ledger.find_causes() == {}
+    assert next_told(ledger, 60) == "bookings"
+
+
+def test_what_is_over_before_its_cause_is_told_to_nobody() -> None:
+    ledger = given(
+        *CAUSE, begin("bookings", NO_PROGRESS), end("bookings", NO_PROGRESS), end("platform", KAFKA_AWAY)
+    )
+
+    assert ledger.alert("bookings", NO_PROGRESS).deliveries["slack"].done
+    assert next_told(ledger, 60) == "platform"
+
+
+def test_who_was_told_of_the_begin_before_the_cause_came_is_told_of_the_end() -> None:
+    ledger = given(
+        STARTED, begin("bookings", NO_PROGRESS), sent("bookings", NO_PROGRESS), *CAUSE[1:],
+        end("bookings", NO_PROGRESS),
+    )  # fmt: skip
+
+    assert next_told(ledger, 60) == "bookings"

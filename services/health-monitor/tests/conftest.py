@@ -211,6 +211,7 @@ class Running:
                 await self._timer(partial(self.monitor.deliveries.notify, channel))
                 await self._timer(partial(self.monitor.deliveries.notify_outage, channel))
             await self._timer(self.monitor.team_deliveries.notify)
+            await self._timer(self.monitor.team_deliveries.notify_outage)
 
     async def _timer(self, body: Callable[[], Awaitable[None]]) -> None:
         """As `host.every` runs it."""

@@ -26,6 +26,7 @@ from health_monitor.receivers import (
     HttpAnswer, HttpRequest, ReceiverSettings, SecretUrl, Success, classify_failure
 )
 
+IN_SETTINGS = True
 PACE = timedelta(seconds=60)
 TAKEN = HttpAnswer(204)
 
@@ -108,6 +109,11 @@ def test_a_new_kind_is_in_the_reference() -> None:
 
     assert section[0] == "A carrier pigeon: it takes a slip of paper, and one at a time."
     assert section[4:7] == [
+        "| `url`, a secret | Where the loft is. |",
+        "| `ring`, a secret | What stands on the ring of the pigeon. |",
+        "| `paper`, optional | Colour of the slip. |",
+    ]
+    assert section[10:13] == [
         "| `DAGGERS_MONITOR_PIGEON_URL`, or `DAGGERS_MONITOR_PIGEON_URL_FILE` | Where the loft is."
         " For example `https://loft.example` |",
         "| `DAGGERS_MONITOR_PIGEON_RING`, or `DAGGERS_MONITOR_PIGEON_RING_FILE` | What stands on the ring of"
@@ -135,14 +141,19 @@ def test_the_contract_suite_finds_a_new_kind(pigeon: Path) -> None:
     assert " passed" in done.stdout.splitlines()[-1]
 
 
-def test_the_secrets_that_a_team_may_name_are_up_to_date() -> None:
+def test_what_a_team_may_say_of_a_receiver_is_what_it_takes() -> None:
+    fields = {kind: receivers.kind(kind).Settings.model_fields.items() for kind in receivers.names()}
     secrets = {
-        kind: {
-            name: field.is_required()
-            for name, field in receivers.kind(kind).Settings.model_fields.items()
-            if field.annotation is SecretStr
-        }
-        for kind in receivers.names()
+        kind: {name: field.is_required() for name, field in of if field.annotation is SecretStr}
+        for kind, of in fields.items()
+    }
+    others = {
+        kind: {name: field.is_required() for name, field in of if field.annotation is not SecretStr}
+        for kind, of in fields.items()
     }
 
     assert {kind: of_teams.secrets(kind) for kind in of_teams.names()} == secrets
+    assert {
+        kind: {name: setting.required for name, setting in of_teams.settings(kind).items()}
+        for kind in of_teams.names()
+    } == others

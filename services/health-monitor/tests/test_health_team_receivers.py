@@ -149,3 +149,85 @@ async def test_a_receiver_that_the_team_has_no_more_is_given_up(world: Any, slac
         last = [record.message async for record in world.alerts.replay()][-1]
 
     assert (last.reason, last.HasField("not_before")) == ("NOT_A_RECEIVER", False)
+
+
+# ---- Registered secrets, settings, the platform's team -----------------------------------------------------
+
+
+def secret(file: Path, *, team: str = "pricing", to: str = "", name: str = "hook") -> Any:
+    """Registers a secret that stands in a file."""
+    place = spec_pb2.SecretRef(file=str(file))
+    return events_pb2.SecretRegistered(
+        secret=spec_pb2.Secret(name=name, place=place, team=team, addresses=[to])
+    )
+
+
+def named(team: str = "pricing", name: str = "hook") -> Any:
+    """Registers a team with a channel of Slack whose URL is a registered secret."""
+    receiver = access_pb2.TeamReceiver(kind="slack", secrets={"url": spec_pb2.SecretRef(name=name)})
+    return events_pb2.TeamRegistered(team=access_pb2.Team(name=team, receivers=[receiver]))
+
+
+async def test_a_registered_secret_of_the_team_is_read_where_it_is(world: Any, slack_file: Path) -> None:
+    await world.tell(secret(slack_file, to=f"http://127.0.0.1:{world.receiver.port}"))
+    await world.tell(named())
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationSent pricing/slack")
+
+    assert len(world.receiver.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("registered", "why"),
+    [
+        ({"name": "other"}, "team pricing has no registered secret hook"),
+        ({"team": "crm"}, "team pricing has no registered secret hook"),
+        ({"to": "https://hooks.slack.com"}, "url: it may be sent to https://hooks.slack.com only"),
+    ],
+)
+async def test_a_secret_that_the_team_may_not_use_so_is_not_used(
+    world: Any, slack_file: Path, registered: dict[str, str], why: str
+) -> None:
+    to = f"http://127.0.0.1:{world.receiver.port}"
+    await world.tell(secret(slack_file, **{"to": to, **registered}))
+    await world.tell(named())
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationFailed pricing/slack")
+        failed = [record.message async for record in world.alerts.replay()][-1]
+
+    assert failed.reason == "NOT_CONFIGURED"
+    assert failed.detail.endswith(why)
+    assert world.receiver.received == []
+
+
+async def test_the_platforms_team_is_told_beside_the_settings_receivers(world: Any, slack_file: Path) -> None:
+    await world.tell(team({"url": slack_file}, name="platform"))
+    async with world.monitor() as running:
+        await world.fail_dagger()
+        await until(world, running, "NotificationSent platform/slack")
+        events = await world.events()
+
+    assert {event for event in events if event.startswith("NotificationSent")} == {
+        "NotificationSent slack", "NotificationSent pagerduty", "NotificationSent platform/slack",
+    }  # fmt: skip
+
+
+async def test_the_platforms_team_is_told_while_kafka_is_away(world: Any, slack_file: Path) -> None:
+    await world.tell(team({"url": slack_file}, name="platform"))
+    async with world.monitor() as running:
+        await running.steps(2)
+        world.refuses = lambda _: True
+        async with asyncio.timeout(WAIT_S):
+            while sum("text" in call.body for call in world.receiver.received) < 2:
+                await running.step(10)
+                await asyncio.sleep(0.01)
+        world.refuses = lambda _: False
+        await running.steps(3)
+
+    told = [record.message async for record in world.alerts.replay()]
+    [report] = [event for event in told if isinstance(event, alerts_pb2.OutageReported)]
+    assert {attempt.sent.receiver for attempt in report.attempts} == {
+        "slack", "pagerduty", "platform/slack",
+    }  # fmt: skip

@@ -8,7 +8,8 @@ members:
   - {user: ada@example.org, role: owner}
   - {group: analysts, role: viewer}
 receivers:
-  - slack: {url: {file: /run/daggers/receivers/pricing-slack}}
+  - slack: {url: pricing-slack}
+  - email: {url: mail-server, to: on-call@example.org, sender: daggers@example.org}
 quotas:
   daggers: {soft: 40, hard: 50}
   memory: {hard: 64g}
@@ -90,11 +91,16 @@ def _receiver(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team)
     if len(kinds) > 1:
         reader.fail(node, path, "WRONG_TYPE", f"{path} must have one of {', '.join(receivers.names())}")
     for kind, settings in kinds.items():
-        keys = receivers.secrets(kind)
-        needed = tuple(key for key, required in keys.items() if required)
+        secrets = receivers.secrets(kind)
+        keys = (*secrets, *receivers.settings(kind))
         receiver = team.receivers.add(kind=kind)
-        for key, value in reader.mapping(settings, f"{path}.{kind}", tuple(keys), needed).items():
-            receiver.secrets[key].CopyFrom(secret(reader, value, f"{path}.{kind}.{key}"))
+        values = reader.mapping(settings, f"{path}.{kind}", keys, receivers.required(kind))
+        for key, value in values.items():
+            where = f"{path}.{kind}.{key}"
+            if key in secrets:
+                receiver.secrets[key].CopyFrom(secret(reader, value, where))
+            else:
+                receiver.settings[key] = reader.text(value, where)
 
 
 def _member(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -> None:
@@ -127,7 +133,10 @@ def to_document(team: access_pb2.Team) -> dict[str, Any]:
 def receivers_shown(team_receivers: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:
     """Make the list of receivers of a team's document."""
     return [
-        {receiver.kind: {key: shown_secret(receiver.secrets[key]) for key in sorted(receiver.secrets)}}
+        {
+            receiver.kind: {key: shown_secret(receiver.secrets[key]) for key in sorted(receiver.secrets)}
+            | dict(sorted(receiver.settings.items()))
+        }
         for receiver in team_receivers
     ]
 

@@ -110,6 +110,7 @@ def build(
     every(app, PROBE_S, "check hearing", attention.check)
     every(app, INTERVAL.total_seconds(), "watchdog", monitor.call_watchdog)
     every(app, NOTIFY_S, "notify teams", monitor.team_deliveries.notify)
+    every(app, NOTIFY_S, "notify the platform's team of an outage", monitor.team_deliveries.notify_outage)
     deliveries = monitor.deliveries
     for channel in monitor.channels:
         every(app, NOTIFY_S, f"notify {channel.name}", partial(deliveries.notify, channel))

@@ -197,7 +197,10 @@ class Monitor:
             self.refusals.hears = False
 
     def _receivers_of(self, team: str) -> Sequence[str]:
-        return receivers_of_team(self.fleet, team) or self._platforms
+        return receivers_of_team(self.fleet, team) or [
+            *self._platforms,
+            *receivers_of_team(self.fleet, PLATFORM),
+        ]
 
     async def judge_platform(self) -> None:
         """Judge Kafka itself, and journal an outage until the log has it. Raises: LogUnavailable."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Final
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Noti
 from fleet.health import advice
 from fleet.health.advice import Advice
 
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 RUNBOOK: Final = "docs/operations.md"
 _WHOSE: Final = {
     events_pb2.ERROR_DOMAIN_UNSPECIFIED: "not known yet",
@@ -30,6 +32,8 @@ class Page:
     notify: Notify
     portal: str = ""
     """Base URL of the portal; empty without one."""
+    attempted_at: datetime = _NEVER
+    """Time of this attempt, for receivers that are told it."""
 
     @property
     def alert(self) -> Alert:
@@ -46,6 +50,16 @@ class Page:
     def condition(self) -> str:
         """Name of the condition, in words."""
         return condition_name(self.alert.condition)
+
+    @property
+    def incident_key(self) -> str:
+        """Key of the incident, 32 hexadecimal digits: the same for its begin and its end."""
+        return _hash(f"{self.fired.dedup_key}/{self.alert.incident}")
+
+    @property
+    def idempotency_key(self) -> str:
+        """Key of the notice, 32 hexadecimal digits: the same at every attempt."""
+        return _hash(f"{self.fired.dedup_key}/{self.alert.incident}/{self.alert.notice}")
 
     @property
     def facts(self) -> dict[str, str]:
@@ -93,6 +107,10 @@ class Page:
         changed = change.time.ToDatetime(tzinfo=UTC)
         before = (self.alert.fired_at or changed) - changed
         return f"revision {change.revision} by {change.actor or 'nobody known'}, {format_span(before)} before"
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def runbook(condition: Condition) -> str:

@@ -15,7 +15,11 @@ _HEAD = """# Receivers
 
 Made by `make receivers-doc` from `services/health-monitor/src/health_monitor/receivers/`.
 
-Every receiver that is configured is told of everything. A secret is better given by a file.
+A team names its receivers [in its file](access.md#set-it-up): `KIND: {KEY: VALUE, …}`. A key that is a
+secret has the name of a [registered secret](access.md#secrets-and-sinks) of the team, or `{file: PATH}` of
+the health monitors' hosts. The platform has the receivers of the team `platform`, and those that variables of
+the monitor configure: both are told of the platform, and of teams that have no receivers. A secret is better
+given by a file.
 
 A notification is sent when the receiver says so by its own protocol, as it stands below. Any other answer
 that is not a refusal of the receiver's own is tried again, until the notification is given up: a page of HTML
@@ -30,9 +34,17 @@ def text() -> str:
 
 
 def _section(name: str) -> str:
-    settings = receivers.kind(name).Settings
-    rows = [_row(name, field, info) for field, info in settings.model_fields.items()]
-    return "\n".join([f"## {name}", receivers.about(name), "", "| variable | is |", "|---|---|", *rows, ""])
+    kind = receivers.kind(name)
+    fields = kind.Settings.model_fields.items()
+    keys = ["| key of a team's file | is |", "|---|---|", *(_key_row(field, info) for field, info in fields)]
+    variables = ["| variable | is |", "|---|---|", *(_row(name, field, info) for field, info in fields)]
+    tables = [*keys, "", *variables, ""] if kind.IN_SETTINGS else [*keys, ""]
+    return "\n".join([f"## {name}", receivers.about(name), "", *tables])
+
+
+def _key_row(field: str, info: FieldInfo) -> str:
+    secret = ", a secret" if info.annotation is SecretStr else ""
+    return f"| `{field}`{'' if info.is_required() else ', optional'}{secret} | {info.description} |"
 
 
 def _row(name: str, field: str, info: FieldInfo) -> str:

@@ -74,7 +74,7 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     def channels(self) -> list[Channel]:
         """Build the configured receivers. Raises: ValueError that names the invalid variable."""
         channels = []
-        for name in receivers.names():
+        for name in _kinds():
             kind = receivers.kind(name)
             fields = kind.Settings.model_fields
             given = {field: value for field in fields if (value := self._read_field(name, field)) is not None}
@@ -125,14 +125,19 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
 
 
 def monitor_settings() -> type[MonitorSettings]:
-    """Create the class of the settings, with those of every kind of receiver."""
+    """Create the class of the settings, with those of the kinds of receivers that variables configure."""
     fields: dict[str, Any] = {}
-    for name in receivers.names():
+    for name in _kinds():
         for field, info in receivers.kind(name).Settings.model_fields.items():
             fields |= _variables(name, field, info)
     return create_model(
         "MonitorSettings", __base__=MonitorSettings, __doc__=MonitorSettings.__doc__, **fields
     )
+
+
+def _kinds() -> list[str]:
+    """List the kinds that variables configure."""
+    return [name for name in receivers.names() if receivers.kind(name).IN_SETTINGS]
 
 
 def _variables(kind: str, field: str, info: FieldInfo) -> dict[str, tuple[Any, Any]]:

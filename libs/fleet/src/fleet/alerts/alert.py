@@ -6,8 +6,7 @@
 
 Every event names its incident and attempt by number, and the fold takes only the next one: any record
 applied twice is applied once. Only the newest notice is sent: one that was never delivered is replaced by the
-next, which says all of it. Silences, grouping and inhibition will be further reasons for `next_notification`
-to return None. The health monitor decides when an alert fires.
+next, which says all of it. The health monitor decides when an alert fires, `routing` what else holds it back.
 """
 
 from __future__ import annotations
@@ -103,6 +102,11 @@ def condition_name(condition: Condition) -> str:
     return name.lower().replace("_", " ")
 
 
+def severity_name(severity: Severity) -> str:
+    """Return a severity in a word: critical, error, warning."""
+    return alerts_pb2.AlertSeverity.Name(severity).removeprefix("ALERT_SEVERITY_").lower()
+
+
 def dedup_key(dagger: str, condition: Condition) -> str:
     """Return the key that receivers fold repeats by. At most 255 characters, for PagerDuty."""
     return f"daggers/{dagger}/{condition_name(condition).replace(' ', '_')}"[:255]
@@ -142,6 +146,15 @@ def apply_report(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
         outcome = attempt.sent if attempt.HasField("sent") else attempt.failed
         alert = evolve(alert, outcome, attempt.time.ToDatetime(tzinfo=UTC))
     return alert
+
+
+def give_up_untold(before: Alert, after: Alert) -> Alert:
+    """Tell nobody of an end who was not told of the begin: the alert was held back until it was over."""
+    deliveries = {
+        name: replace(delivery, done=before.deliveries[name].attempts == 0)
+        for name, delivery in after.deliveries.items()
+    }
+    return replace(after, deliveries=deliveries)
 
 
 def _record_attempt(alert: Alert, event: Notification) -> Alert:

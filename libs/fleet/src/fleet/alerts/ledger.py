@@ -14,7 +14,19 @@ from itertools import takewhile
 from daggers.v1 import alerts_pb2
 
 from eventlog import LogPosition, Record, extend_history
-from fleet.alerts.alert import Alert, Condition, Event, Notify, apply_report, evolve, next_notification
+from fleet.alerts.alert import (
+    PLATFORM,
+    Alert,
+    Condition,
+    Event,
+    Notify,
+    apply_report,
+    evolve,
+    give_up_untold,
+    next_notification,
+)
+from fleet.alerts.routing.inhibition import CAUSES, find_causes
+from fleet.alerts.routing.labels import list_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,7 @@ class Ledger:
         self._claims: set[str] = set()
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
+        self._open_of_platform: set[Condition] = set()
 
     @property
     def position(self) -> LogPosition:
@@ -102,12 +115,24 @@ class Ledger:
             return None
         if now < self._paused.get(receiver, now):
             return None
-        due = (next_notification(alert, receiver, now=now) for alert in self.alerts.values())
+        causes = self.find_causes()
+        due = (
+            next_notification(alert, receiver, now=now)
+            for key, alert in self.alerts.items()
+            if key not in causes
+        )
         return min(
             (notification for notification in due if notification is not None),
             key=lambda notice: (notice.attempt > 1, notice.alert.noticed_at, notice.alert.dagger),
             default=None,
         )
+
+    def find_causes(self) -> dict[tuple[str, Condition], tuple[str, Condition]]:
+        """Return the open alerts that another one holds back, with that one; who outlives it is told."""
+        if not self._open_of_platform:
+            return {}  # only what is wrong with the platform is a cause
+        labels = {key: list_labels(alert) for key, alert in self.alerts.items() if alert.firing}
+        return find_causes(labels, CAUSES)
 
     def _claim(self, record: Record, claim: alerts_pb2.MonitorStarted) -> bool:
         if record.id in self._claims:
@@ -124,7 +149,11 @@ class Ledger:
             until = event.not_before.ToDatetime(tzinfo=UTC)
             self._paused[event.receiver] = max(until, self._paused.get(event.receiver, until))
         before = self.alert(event.meta.dagger, event.meta.condition)
-        return self._put(before, evolve(before, event, time), record)
+        after = evolve(before, event, time)
+        if isinstance(event, alerts_pb2.AlertResolved) and after is not before:
+            key = (before.dagger, before.condition)
+            after = give_up_untold(before, after) if key in self.find_causes() else after
+        return self._put(before, after, record)
 
     def _put(self, before: Alert, after: Alert, record: Record) -> bool:
         if after is before:
@@ -132,4 +161,6 @@ class Ledger:
         key = (after.dagger, after.condition)
         self.alerts.pop(key, None)
         self.alerts[key] = replace(after, sequence=record.sequence)
+        if after.dagger == PLATFORM:
+            (self._open_of_platform.add if after.firing else self._open_of_platform.discard)(after.condition)
         return True

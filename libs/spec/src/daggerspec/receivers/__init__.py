@@ -1,14 +1,15 @@
 """Receivers of a team's alerts. This folder is the registry: `receivers/slack.py` has the rules of a team's
 receiver `slack`, `health_monitor/receivers/slack.py` notifies it; a test there checks that both name the same
-secrets. Nothing else lists kinds.
+secrets and settings. Nothing else lists kinds.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 from daggers.v1 import access_pb2
 
@@ -17,11 +18,22 @@ from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a receiver needs to know that is no secret, such as who gets a mail."""
+
+    parse: Callable[[str], Any]
+    """Reads a value. Raises: ValueError that says what it must be."""
+    required: bool = True
+
+
 class ReceiverKind(Protocol):
     """The interface of a module of this folder."""
 
     SECRETS: Mapping[str, bool]
     """Its secrets; whether it needs each."""
+    SETTINGS: Mapping[str, Setting]
+    """What it needs to know that is no secret."""
 
 
 def names() -> tuple[str, ...]:
@@ -31,7 +43,22 @@ def names() -> tuple[str, ...]:
 
 def secrets(kind: str) -> Mapping[str, bool]:
     """Return the secrets of an existing kind: true for those that are required."""
-    return cast(ReceiverKind, importlib.import_module(f"{__name__}.{kind}")).SECRETS
+    return _load(kind).SECRETS
+
+
+def settings(kind: str) -> Mapping[str, Setting]:
+    """Return what an existing kind needs to know that is no secret."""
+    return _load(kind).SETTINGS
+
+
+def required(kind: str) -> tuple[str, ...]:
+    """List the keys that a receiver of an existing kind must have."""
+    needed = [key for key, is_needed in secrets(kind).items() if is_needed]
+    return (*needed, *(key for key, setting in settings(kind).items() if setting.required))
+
+
+def _load(kind: str) -> ReceiverKind:
+    return cast(ReceiverKind, importlib.import_module(f"{__name__}.{kind}"))
 
 
 def name(team: str, kind: str) -> str:
@@ -53,6 +80,7 @@ def violations(path: str, receivers: Iterable[access_pb2.TeamReceiver]) -> Itera
             yield Violation(f"{where}.kind", text, "UNKNOWN_KIND", suggestion=near)
             continue
         yield from _secrets(where, receiver, secrets(receiver.kind))
+        yield from _settings(where, receiver, settings(receiver.kind))
 
 
 def _secrets(where: str, receiver: access_pb2.TeamReceiver, keys: Mapping[str, bool]) -> Iterator[Violation]:
@@ -63,8 +91,29 @@ def _secrets(where: str, receiver: access_pb2.TeamReceiver, keys: Mapping[str, b
         if key not in keys:
             text = f"{receiver.kind} has no such secret: there are {', '.join(keys)}"
             yield Violation(f"{where}.secrets.{key}", text, "UNKNOWN_KEY")
-        elif secret.WhichOneof("source") == "file":
+        elif secret.WhichOneof("source") in ("file", "name"):
             yield from fields.secret(f"{where}.secrets.{key}", secret)
         else:
-            text = "must be a file of the health monitors' hosts, {file: /absolute/path}"
+            text = (
+                "must be the name of a registered secret, or a file of the health monitors' hosts,"
+                " {file: /absolute/path}"
+            )
             yield Violation(f"{where}.secrets.{key}", text, "INVALID_REFERENCE")
+
+
+def _settings(
+    where: str, receiver: access_pb2.TeamReceiver, keys: Mapping[str, Setting]
+) -> Iterator[Violation]:
+    for key, setting in keys.items():
+        if setting.required and key not in receiver.settings:
+            yield Violation(f"{where}.settings.{key}", f"{receiver.kind} needs it", "REQUIRED")
+    for key, value in sorted(receiver.settings.items()):
+        if key not in keys:
+            of = f": there are {', '.join(keys)}" if keys else ""
+            text = f"{receiver.kind} has no such setting{of}"
+            yield Violation(f"{where}.settings.{key}", text, "UNKNOWN_KEY")
+            continue
+        try:
+            keys[key].parse(value)
+        except ValueError as error:
+            yield Violation(f"{where}.settings.{key}", str(error), "INVALID_SETTING")

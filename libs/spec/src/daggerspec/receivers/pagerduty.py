@@ -3,3 +3,4 @@
 from typing import Final
 
 SECRETS: Final = {"routing_key": True, "url": False}
+SETTINGS: Final = {}

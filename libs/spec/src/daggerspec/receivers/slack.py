@@ -3,3 +3,4 @@
 from typing import Final
 
 SECRETS: Final = {"url": True}
+SETTINGS: Final = {}

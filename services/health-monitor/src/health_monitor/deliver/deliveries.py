@@ -43,6 +43,11 @@ class Deliveries:
         self._leadership, self._outage = leadership, outage
         self._webhooks, self._policy, self._clock = webhooks, policy, clock
 
+    @property
+    def has_outage(self) -> bool:
+        """True while an outage of Kafka is journalled, and the log does not hold it yet."""
+        return self._outage.current is not None
+
     async def notify(self, channel: Channel) -> None:
         """Send a receiver its next notification, and record the outcome. Raises: LogUnavailable."""
 

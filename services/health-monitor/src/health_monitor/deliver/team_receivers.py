@@ -1,4 +1,4 @@
-"""Receivers of teams: the log names them, files of this host have their secrets.
+"""Receivers of teams: the log names them, files of this host have their secrets. The platform is a team, too.
 
 They are looked up for each notification, as teams change while the monitor runs. A receiver that cannot be
 notified delays no other.
@@ -7,19 +7,23 @@ notified delays no other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
+from urllib.parse import urlsplit
 
-from daggers.v1 import access_pb2
+from daggers.v1 import spec_pb2
 from pydantic import SecretStr, ValidationError
 
 from chassis import secretfile
+from daggerspec import address
 from daggerspec.receivers import name
 from fleet import Fleet
+from fleet.alerts.alert import PLATFORM
 from fleet.alerts.ledger import Ledger
 from health_monitor import receivers
 from health_monitor.alerts.leadership import Leadership
+from health_monitor.deliver import mail
 from health_monitor.deliver.deliveries import Deliveries
 from health_monitor.deliver.webhook import Channel
 from health_monitor.receivers import Permanent, Temporary
@@ -44,6 +48,17 @@ class TeamDeliveries:
         for receiver in _due_receivers(self._leadership.ledger):
             if receiver not in self._tasks:
                 self._tasks[receiver] = asyncio.create_task(self._notify(receiver))
+        self._end_tasks()
+
+    async def notify_outage(self) -> None:
+        """Start a task for each receiver of the platform's team that is to be told of an outage of Kafka."""
+        if self._deliveries.has_outage:
+            for receiver in receivers_of_team(self._fleet, PLATFORM):
+                if receiver not in self._tasks:
+                    self._tasks[receiver] = asyncio.create_task(self._notify_outage(receiver))
+        self._end_tasks()
+
+    def _end_tasks(self) -> None:
         for receiver, task in list(self._tasks.items()):
             if task.done():
                 del self._tasks[receiver]
@@ -53,6 +68,11 @@ class TeamDeliveries:
         """Cancel the tasks; `Deliveries.drain` still records deliveries that have begun."""
         for task in self._tasks.values():
             task.cancel()
+
+    async def _notify_outage(self, receiver: str) -> None:
+        channel = await resolve_channel(self._fleet, receiver)
+        if isinstance(channel, Channel):  # otherwise it is tried again, and recorded once there is a log
+            await self._deliveries.notify_outage(channel)
 
     async def _notify(self, receiver: str) -> None:
         kind = receiver.rpartition("/")[2]
@@ -71,8 +91,11 @@ async def resolve_channel(fleet: Fleet, receiver: str) -> Channel | Temporary | 
         return Permanent("NOT_A_RECEIVER", f"this monitor knows no receiver of the kind {kind}")
     module = receivers.kind(kind)
     try:
+        places = {key: _place(fleet, team, reference) for key, reference in configured.secrets.items()}
         # By a thread: the file may be on a network disk that hangs.
-        settings = module.Settings(**await asyncio.to_thread(_read_secrets, configured))
+        secrets = await asyncio.to_thread(_read_secrets, places)
+        settings = module.Settings(**secrets, **configured.settings)
+        _check_addresses(places, settings)
     except ValueError as error:
         detail = f"what team {team} has for {kind} cannot be used on this host: {_why(error)}"
         return Temporary("NOT_CONFIGURED", detail)
@@ -90,9 +113,42 @@ def _due_receivers(ledger: Ledger) -> Iterator[str]:
     yield from dict.fromkeys(names)
 
 
-def _read_secrets(receiver: access_pb2.TeamReceiver) -> dict[str, SecretStr]:
+def _place(fleet: Fleet, team: str, reference: spec_pb2.SecretRef) -> spec_pb2.SecretRef:
+    """Return the file of a secret, with the addresses that it may be sent to if it is registered.
+
+    Raises: ValueError.
+    """
+    if not reference.name:
+        return reference
+    entry = fleet.catalogue.secrets.get(reference.name)
+    # A secret of no team is the platform's.
+    if entry is None or (entry.value.team or PLATFORM) != team:
+        raise ValueError(f"team {team} has no registered secret {reference.name}")
+    if entry.value.place.WhichOneof("source") != "file":
+        raise ValueError(f"secret {reference.name} is a variable of drivers, and no file")
+    return spec_pb2.SecretRef(file=entry.value.place.file, addresses=entry.value.addresses)
+
+
+def _check_addresses(places: Mapping[str, spec_pb2.SecretRef], settings: receivers.ReceiverSettings) -> None:
+    """Refuse to send a registered secret where it may not be sent. Raises: ValueError."""
+    to = _server(settings.url.get_secret_value())
+    for key, place in places.items():
+        if place.addresses and not address.covers(place.addresses, to):
+            raise ValueError(f"{key}: it may be sent to {', '.join(place.addresses)} only")
+
+
+def _server(url: str) -> str:
+    """Return the server of a URL as secrets name it, without credentials: https://host:port or host:port."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    if parts.scheme in mail.PORTS:
+        return f"{host}:{parts.port or mail.PORTS[parts.scheme]}"
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
+
+
+def _read_secrets(places: Mapping[str, spec_pb2.SecretRef]) -> dict[str, SecretStr]:
     """Read the secrets of a receiver, without the white space around them. Raises: ValueError."""
-    return {key: SecretStr(_read_secret(reference.file)) for key, reference in receiver.secrets.items()}
+    return {key: SecretStr(_read_secret(place.file)) for key, place in places.items()}
 
 
 def _read_secret(file: str) -> str:

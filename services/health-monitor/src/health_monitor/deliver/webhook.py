@@ -1,4 +1,7 @@
-"""Sends notifications: one request each, with a deadline, without redirects, and no secret in any outcome."""
+"""Sends notifications: one request each, with a deadline, without redirects, and no secret in any outcome.
+
+Calls over HTTP are made here, mail is submitted by `mail`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ from chassis.egress.addresses import AddressRefused, EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport, Resolve, resolve
 from fleet.alerts.alert import Notify
+from health_monitor.deliver import mail
 from health_monitor.page import Page
 from health_monitor.receivers import (
+    Answer,
     HttpAnswer,
     HttpRequest,
     Outcome,
@@ -66,7 +71,18 @@ class Webhooks:
 
     async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
         """Send one notification, and redact the outcome. Never raises, whatever network or receiver do."""
-        answer = await self.call(channel.receiver.request(Page(notify, self._portal), channel.settings), now)
+        request = channel.receiver.request(Page(notify, self._portal, now), channel.settings)
+        answer: Answer | Temporary
+        if isinstance(request, HttpRequest):
+            answer = await self.call(request, now)
+        else:
+            answer = await mail.submit(
+                request,
+                allowed=self._allowed,
+                resolver=self._resolver,
+                context=self._context,
+                limit=self._timeout,
+            )
         if isinstance(answer, Temporary):
             return answer
         outcome = channel.receiver.outcome(answer)

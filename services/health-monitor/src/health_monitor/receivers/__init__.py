@@ -2,7 +2,7 @@
 
 A kind is a module with the attributes of `Receiver`, whose docstring describes the receiver's protocol. The
 settings, `--help`, docs/receivers.md and the contract suite find it in this folder. Nothing here uses the
-network: `deliver.webhook` sends.
+network: `deliver.webhook` and `deliver.mail` send.
 """
 
 from __future__ import annotations
@@ -30,16 +30,22 @@ class Receiver(Protocol):
 
     Settings: type[ReceiverSettings]
     """Settings of one receiver."""
+    IN_SETTINGS: bool
+    """True if variables of the monitor configure one of the platform's. The platform has receivers of other
+    kinds by its team (`fleet.alerts.alert.PLATFORM`).
+    """
     PACE: timedelta
     """Minimum time between two calls."""
-    TAKEN: HttpAnswer
+    TAKEN: Answer
     """Example of an answer that accepts a notification."""
 
-    def request(self, page: Page, settings: Any) -> HttpRequest:
+    def request(self, page: Page, settings: Any) -> Request:
         """Build the call that notifies the receiver; `settings` are of its kind."""
 
-    def outcome(self, answer: HttpAnswer) -> Outcome:
-        """Interpret its answer: `Success` needs the proof that its protocol defines, not a status alone."""
+    def outcome(self, answer: Any) -> Outcome:
+        """Interpret its answer, which is of the kind of TAKEN: `Success` needs the proof that its protocol
+        defines.
+        """
 
 
 def _check_url(url: SecretStr) -> SecretStr:
@@ -57,16 +63,17 @@ SecretUrl: TypeAlias = Annotated[SecretStr, AfterValidator(_check_url)]
 class ReceiverSettings(BaseModel):
     """Base of a kind's settings. A string under each field describes it.
 
-    A field NAME of the kind KIND is the variable DAGGERS_MONITOR_KIND_NAME. A secret without a default can be
-    given by a file as well, DAGGERS_MONITOR_KIND_NAME_FILE. A field without a default needs an example; the
-    receiver is notified if such a field is set.
+    With IN_SETTINGS a field NAME of the kind KIND is the variable DAGGERS_MONITOR_KIND_NAME. A secret without
+    a default can be given by a file as well, DAGGERS_MONITOR_KIND_NAME_FILE. A field without a default needs
+    an example; the receiver is notified if such a field is set. In the file of a team a field is a key, whose
+    values `daggerspec.receivers` checks.
     """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True
     )
 
-    url: SecretUrl
+    url: SecretStr
     """URL of the receiver."""
 
     def redact(self, text: str) -> str:
@@ -104,6 +111,29 @@ class HttpAnswer:
     body: str = ""
     after: timedelta | None = None
     """Retry-After of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailRequest:
+    """One message to be submitted by SMTP (RFC 6409), under TLS. Its repr shows no server and no message."""
+
+    url: str = field(repr=False)
+    """smtp://USER:PASSWORD@HOST:PORT, which is STARTTLS, or smtps:// for TLS from the start."""
+    sender: str
+    recipients: tuple[str, ...]
+    message: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MailAnswer:
+    """Last reply of a mail server (RFC 5321, 4.2): to the message, or to the step at which it refused."""
+
+    code: int
+    text: str = ""
+
+
+Request: TypeAlias = HttpRequest | MailRequest
+Answer: TypeAlias = HttpAnswer | MailAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +185,7 @@ def classify_failure(answer: HttpAnswer, quote: str, *, who: str = "this receive
         return Permanent("REDIRECTED", f"{detail}; redirects are not followed: give the final address")
     if 300 <= status < 400:
         return Temporary("REDIRECTED", f"{detail}; redirects are not followed, and a login page may be one")
-    if status < 300 or status in _FROM_BETWEEN or _is_page(answer.body):
+    if status < 300 or status in _FROM_BETWEEN or is_page(answer.body):
         return Temporary("UNEXPECTED_ANSWER", f"it answered {status}, but not as {who} does", answer.after)
     return Permanent("REFUSED", detail)
 
@@ -169,7 +199,7 @@ _PAGE: Final = re.compile(
 )
 
 
-def _is_page(body: str) -> bool:
+def is_page(body: str) -> bool:
     """Recognise HTML for browsers: no receiver answers so, proxies and login pages before them do."""
     return _PAGE.match(body) is not None
 

@@ -23,6 +23,7 @@ from health_monitor.receivers import (
 if TYPE_CHECKING:
     from health_monitor.page import Page
 
+IN_SETTINGS: Final = True
 PACE: Final = timedelta(milliseconds=500)
 TAKEN: Final = HttpAnswer(
     202, '{"status":"success","message":"Event processed","dedup_key":"daggers/a/failed"}'

@@ -25,6 +25,7 @@ from health_monitor.receivers import (
 if TYPE_CHECKING:
     from health_monitor.page import Page
 
+IN_SETTINGS: Final = True
 PACE: Final = timedelta(seconds=1)
 TAKEN: Final = HttpAnswer(200, "ok")
 _TEXT_LIMIT: Final = 4_000

@@ -1,0 +1,93 @@
+"""Alertmanager, `POST /api/v2/alerts`: 200 with an empty body; its own routes and silences come after it.
+
+It takes an alert without an end for over after its `resolve_timeout`. So an incident that goes on is sent
+with an end a year ahead, and with its own end once it is over. The labels of both are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+
+from fleet.alerts.alert import severity_name
+from health_monitor.receivers import (
+    HttpAnswer,
+    HttpRequest,
+    Outcome,
+    ReceiverSettings,
+    SecretUrl,
+    Success,
+    classify_failure,
+    json_request,
+)
+
+if TYPE_CHECKING:
+    from health_monitor.page import Page
+
+IN_SETTINGS: Final = False
+PACE: Final = timedelta(milliseconds=100)
+TAKEN: Final = HttpAnswer(200)
+_PATH: Final = "/api/v2/alerts"
+_OPEN_END: Final = timedelta(days=365)
+_QUOTE_LIMIT: Final = 200
+
+
+class Settings(ReceiverSettings):
+    """Settings of one Alertmanager."""
+
+    url: SecretUrl = Field(examples=["https://alertmanager.example.org"])
+    """Base URL, with USER:PASSWORD@ before the host where it asks for them."""
+
+
+def request(page: Page, settings: Settings) -> HttpRequest:
+    """Build the alert. A repeat changes nothing there: alerts are known by their labels."""
+    alert, fired = page.alert, page.fired
+    labels = {
+        "alertname": f"Daggers{page.condition.title().replace(' ', '')}",
+        "dagger": alert.dagger,
+        "condition": page.condition.replace(" ", "_"),
+        "severity": severity_name(fired.severity),
+        "team": fired.team,
+    }
+    summary = fired.summary if alert.resolved is None else alert.resolved.summary
+    facts = {label.replace(" ", "_"): text for label, text in page.facts.items()}
+    since = fired.since.ToDatetime(tzinfo=UTC)
+    until = page.attempted_at + _OPEN_END if alert.firing else alert.until or page.attempted_at
+    document: dict[str, Any] = {
+        "labels": {name: value for name, value in labels.items() if value},
+        "annotations": {"summary": summary, "incident": str(alert.incident), **facts},
+        "startsAt": _rfc3339(since),
+        # An end before the begin is refused; a clock that was set back may give one.
+        "endsAt": _rfc3339(max(until, since)),
+    }
+    if page.link:
+        document["generatorURL"] = page.link
+    call = json_request(settings.url, [document])
+    return HttpRequest(call.url.rstrip("/") + _PATH, call.body, headers=call.headers)
+
+
+def outcome(answer: HttpAnswer) -> Outcome:
+    """Interpret Alertmanager's answer."""
+    if answer == TAKEN:
+        return Success()
+    return classify_failure(answer, _quote_error(answer.body), who="Alertmanager")
+
+
+def _quote_error(body: str) -> str:
+    """Return the error that an answer has: a JSON string, printable and cut; empty without one."""
+    try:
+        text = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    if isinstance(text, dict):
+        text = text.get("message")  # of what checks requests before Alertmanager's own code
+    if not isinstance(text, str):
+        return ""
+    return "".join(character if character.isprintable() else " " for character in text)[:_QUOTE_LIMIT]
+
+
+def _rfc3339(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,120 @@
+"""Standard Webhooks: a JSON document that is signed; any 2xx but a page for browsers accepts it.
+
+`webhook-id` is the same at every attempt, so a receiver may drop what it has taken already;
+`webhook-signature` is HMAC-SHA256 of id, time and body (https://www.standardwebhooks.com).
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from daggers.v1 import events_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic import AfterValidator, Field, SecretStr
+from standardwebhooks import Webhook
+
+from fleet.alerts.alert import severity_name
+from health_monitor.receivers import (
+    HttpAnswer,
+    HttpRequest,
+    Outcome,
+    ReceiverSettings,
+    SecretUrl,
+    Success,
+    classify_failure,
+    is_page,
+    json_request,
+)
+
+if TYPE_CHECKING:
+    from health_monitor.page import Page
+
+IN_SETTINGS: Final = False
+PACE: Final = timedelta(milliseconds=100)
+TAKEN: Final = HttpAnswer(204)
+_EXAMPLE_KEY: Final = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
+_KEY_BYTES: Final = range(24, 65)
+"""Lengths of a key by the standard."""
+
+
+def _check_key(key: SecretStr) -> SecretStr:
+    length = len(_decode_key(key.get_secret_value()))
+    if length not in _KEY_BYTES:
+        raise ValueError(f"it has {length} bytes, not {_KEY_BYTES.start} to {_KEY_BYTES.stop - 1}")
+    return key
+
+
+def _decode_key(text: str) -> bytes:
+    if not text.startswith("whsec_"):
+        raise ValueError("it does not begin with whsec_")
+    try:
+        return base64.b64decode(text.removeprefix("whsec_") + "==", validate=True)
+    except ValueError:
+        raise ValueError("what stands behind whsec_ is no base64") from None
+
+
+class Settings(ReceiverSettings):
+    """Settings of one endpoint."""
+
+    url: SecretUrl = Field(examples=["https://hooks.example.org/daggers"])
+    """URL that is called by POST."""
+    key: Annotated[SecretStr, AfterValidator(_check_key)] = Field(examples=[_EXAMPLE_KEY])
+    """Key of the signature: whsec_ and 24 to 64 bytes in base64."""
+
+
+def request(page: Page, settings: Settings) -> HttpRequest:
+    """Build the signed call. Its body is the same at every attempt."""
+    call = json_request(settings.url, _document(page))
+    time, key = page.attempted_at, settings.key.get_secret_value()
+    headers = {
+        "webhook-id": page.idempotency_key,
+        "webhook-timestamp": str(int(time.timestamp())),
+        "webhook-signature": Webhook(key).sign(page.idempotency_key, time, call.body.decode()),
+    }
+    return HttpRequest(call.url, call.body, headers={**call.headers, **headers})
+
+
+def outcome(answer: HttpAnswer) -> Outcome:
+    """Interpret the answer: the standard takes any 2xx for success."""
+    if 200 <= answer.status < 300 and not is_page(answer.body):
+        return Success()
+    return classify_failure(answer, "", who="an endpoint of webhooks")
+
+
+def _document(page: Page) -> dict[str, Any]:
+    """Build the body: type, time and data, as the standard proposes. Fields without a value are left out."""
+    alert, fired = page.alert, page.fired
+    data: dict[str, Any] = {
+        "dagger": alert.dagger,
+        "condition": page.condition.replace(" ", "_"),
+        "incident": alert.incident,
+        "dedup_key": fired.dedup_key,
+        "severity": severity_name(fired.severity),
+        "summary": fired.summary,
+        "since": _iso(fired.since),
+        "team": fired.team,
+        "generation": fired.generation,
+        "next": page.facts.get("next", ""),
+        "last_change": page.facts.get("last change", ""),
+        "runbook": page.facts.get("runbook", ""),
+        "link": page.link,
+    }
+    if fired.domain:
+        data["domain"] = events_pb2.ErrorDomain.Name(fired.domain).removeprefix("ERROR_DOMAIN_")
+    if fired.HasField("value"):
+        data |= {"value": fired.value, "limit": fired.limit, "unit": fired.unit}
+    if alert.resolved is not None:
+        until = alert.until or page.attempted_at
+        data |= {"until": until.astimezone(UTC).isoformat(), "resolution": alert.resolved.summary}
+    noticed = alert.noticed_at or page.attempted_at
+    return {
+        "type": "alert.fired" if alert.firing else "alert.resolved",
+        "timestamp": noticed.astimezone(UTC).isoformat(),
+        "data": {key: value for key, value in data.items() if value != ""},
+    }
+
+
+def _iso(time: Timestamp) -> str:
+    return time.ToDatetime(tzinfo=UTC).isoformat()

@@ -1,0 +1,357 @@
+"""Receivers against servers that speak their protocols strictly: signatures, labels, SMTP under TLS."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from daggers.v1 import alerts_pb2, events_pb2
+from pydantic import SecretStr
+from standardwebhooks import Webhook
+from tests.contracts.mailserver import PASSWORD, USER, MailServer, certificate, serving
+
+from chassis.egress.addresses import EgressRules
+from chassis.egress.addresses import parse as parse_address
+from fleet.alerts.alert import Alert, Notify, evolve
+from health_monitor.deliver.webhook import Channel, Webhooks
+from health_monitor.receivers import (
+    Outcome,
+    Permanent,
+    Success,
+    Temporary,
+    alertmanager,
+    email,
+    webhook,
+)
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+KEY = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
+LONGEST = "ä<&>\"'\r\nBcc: evil@example.org\x00" * 40
+
+
+def notify(*, resolved: bool = False, attempt: int = 1, summary: str = "it was given up: BAD_SQL") -> Notify:
+    """A notice of the incident 3 of a dagger, which began four minutes ago."""
+    meta = alerts_pb2.AlertMeta(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=3)
+    fired = alerts_pb2.AlertFired(
+        meta=meta,
+        dedup_key="daggers/bookings/failed",
+        severity=alerts_pb2.ALERT_SEVERITY_CRITICAL,
+        summary=summary[:500],
+        generation=7,
+        team="pricing",
+        receivers=["r"],
+        value=1.5,
+        limit=1,
+        unit="s",
+        domain=events_pb2.ERROR_DOMAIN_USER,
+    )
+    fired.since.FromDatetime(NOW - timedelta(minutes=4))
+    alert = evolve(Alert(dagger="bookings", condition=meta.condition, incident=2), fired, NOW)
+    if resolved:
+        over = alerts_pb2.AlertResolved(meta=meta, summary="it runs again")
+        over.until.FromDatetime(NOW - timedelta(minutes=1))
+        alert = evolve(alert, over, NOW)
+    return Notify(alert, "r", attempt)
+
+
+@asynccontextmanager
+async def http(handle: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+    """The address of a server on loopback."""
+    application = web.Application()
+    application.router.add_route("*", "/{tail:.*}", handle)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def send(kind: Any, settings: Any, notice: Notify, *, now: datetime = NOW) -> Outcome:
+    webhooks = Webhooks(EgressRules.parse("127.0.0.1"), portal="https://portal.example")
+    return await webhooks.send(Channel("r", kind, settings), notice, now=now)
+
+
+# ---- Standard Webhooks -------------------------------------------------------------------------------------
+
+
+class Endpoint:
+    """An endpoint that trusts what is signed and fresh alone, and takes each message once."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, Any] = {}
+        self.calls = 0
+
+    async def handle(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        self.calls += 1
+        if len(body) > 20_000 or request.content_type != "application/json":
+            return web.Response(status=413)
+        document = Webhook(KEY).verify(body, dict(request.headers))
+        self.taken.setdefault(request.headers["webhook-id"], document)
+        return web.Response(status=204)
+
+
+async def test_an_endpoint_trusts_the_signature_and_knows_a_repeat_by_its_id() -> None:
+    endpoint = Endpoint()
+    async with http(endpoint.handle) as url:
+        settings = webhook.Settings(url=SecretStr(f"{url}/hook"), key=SecretStr(KEY))
+        outcomes = [
+            await send(webhook, settings, notice, now=now)
+            for notice, now in [
+                (notify(), NOW),
+                (notify(attempt=2), NOW + timedelta(seconds=2)),
+                (notify(resolved=True), NOW + timedelta(seconds=4)),
+                (notify(resolved=True, attempt=2), NOW + timedelta(seconds=6)),
+            ]
+        ]
+    fired, resolved = endpoint.taken.values()
+
+    assert outcomes == [Success()] * 4
+    assert endpoint.calls == 4
+    assert (fired["type"], resolved["type"]) == ("alert.fired", "alert.resolved")
+    assert {key: fired["data"][key] for key in ("dagger", "condition", "severity", "incident", "team")} == {
+        "dagger": "bookings", "condition": "failed", "severity": "critical", "incident": 3, "team": "pricing",
+    }  # fmt: skip
+    assert fired["data"]["link"] == "https://portal.example/daggers/bookings"
+    assert resolved["data"]["resolution"] == "it runs again"
+    assert fired["data"]["dedup_key"] == resolved["data"]["dedup_key"]
+
+
+async def test_a_signature_with_another_key_is_refused_for_good() -> None:
+    async def refuse(request: web.Request) -> web.Response:
+        with pytest.raises(Exception, match="No matching signature"):
+            Webhook(KEY).verify(await request.read(), dict(request.headers))
+        return web.Response(status=401, text="signature")
+
+    other = SecretStr("whsec_" + "A" * 32)
+    async with http(refuse) as url:
+        outcome = await send(webhook, webhook.Settings(url=SecretStr(url), key=other), notify())
+
+    assert outcome == Permanent("REFUSED", "it answered 401")
+
+
+def test_the_signature_is_that_of_the_standard() -> None:
+    """The example that the standard's authors publish."""
+    signed = Webhook("whsec_plJ3nmyCDGBKInavdOK15jsl").sign(
+        "msg_loFOjxBNrRLzqYUf",
+        datetime.fromtimestamp(1731705121, UTC),
+        '{"event_type":"ping","data":{"success":true}}',
+    )
+
+    assert signed == "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0="
+
+
+@pytest.mark.parametrize("key", ["whsec_", "whsec_short", "whsec_not base64 at all, but long", "A" * 44])
+def test_a_key_that_is_none_is_refused(key: str) -> None:
+    with pytest.raises(ValueError, match="key"):
+        webhook.Settings(url=SecretStr("https://hooks.example"), key=SecretStr(key))
+
+
+# ---- Alertmanager ------------------------------------------------------------------------------------------
+
+
+class StrictAlertmanager:
+    """What Alertmanager's API v2 checks; alerts by their labels."""
+
+    def __init__(self) -> None:
+        self.alerts: dict[frozenset[tuple[str, str]], dict[str, Any]] = {}
+
+    async def handle(self, request: web.Request) -> web.Response:
+        if (request.method, request.path) != ("POST", "/api/v2/alerts"):
+            return web.Response(status=404, text="404 page not found")
+        for alert in json.loads(await request.read()):
+            labels, annotations = alert["labels"], alert["annotations"]
+            good = all(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) for name in {**labels, **annotations})
+            good = good and all(labels.values()) and "alertname" in labels
+            begin, end = (datetime.fromisoformat(alert[key]) for key in ("startsAt", "endsAt"))
+            if not good or end < begin:
+                return web.json_response("bad alert", status=400)
+            self.alerts[frozenset(labels.items())] = alert
+        return web.Response()
+
+
+async def test_alertmanager_has_one_alert_that_ends_when_the_incident_does() -> None:
+    server = StrictAlertmanager()
+    async with http(server.handle) as url:
+        settings = alertmanager.Settings(url=SecretStr(url))
+        outcomes = [await send(alertmanager, settings, notify(summary=LONGEST))]
+        [open_alert] = server.alerts.values()
+        outcomes.append(await send(alertmanager, settings, notify(resolved=True)))
+    [(labels, over)] = server.alerts.items()
+
+    assert outcomes == [Success(), Success()]
+    assert datetime.fromisoformat(open_alert["endsAt"]) > NOW + timedelta(days=300)
+    assert datetime.fromisoformat(over["endsAt"]) == NOW - timedelta(minutes=1)
+    assert over["startsAt"] == open_alert["startsAt"]
+    assert dict(labels) == {
+        "alertname": "DaggersFailed", "dagger": "bookings", "condition": "failed", "severity": "critical",
+        "team": "pricing",
+    }  # fmt: skip
+
+
+async def test_what_alertmanager_refuses_is_quoted() -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response("start time must be before end time", status=400)
+
+    async with http(refuse) as url:
+        outcome = await send(alertmanager, alertmanager.Settings(url=SecretStr(url)), notify())
+
+    assert outcome == Permanent("REFUSED", "it answered 400: start time must be before end time")
+
+
+# ---- Mail --------------------------------------------------------------------------------------------------
+
+
+left_to_the_collector = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""aiosmtpd leaves a connection to the garbage collector that ends before its handshake does."""
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return certificate(tmp_path_factory.mktemp("mail"), "mail.example")
+
+
+@pytest.fixture
+def trusted(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment's authorities are the server's own."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(paths[0]))
+
+
+async def mail(
+    server: MailServer,
+    notice: Notify,
+    *,
+    scheme: str = "smtp",
+    password: str = PASSWORD,
+    to: str = "a@example.org, b@example.org",
+    host: str = "mail.example",
+    allowed: str = "mail.example",
+) -> Outcome:
+    """What becomes of a mail; the server's name leads to loopback."""
+
+    async def resolve(_: str, __: int) -> list[Any]:
+        return [parse_address("127.0.0.1")]
+
+    url = SecretStr(f"{scheme}://{USER}:{password}@{host}:{server.port}")
+    settings = email.Settings(url=url, to=to, sender="daggers@example.org")
+    webhooks = Webhooks(EgressRules.parse(allowed), resolver=resolve, timeout=timedelta(seconds=20))
+    return await webhooks.send(Channel("r", email, settings), notice, now=NOW)
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+async def test_mail_is_submitted_under_tls_and_is_a_thread_of_its_incident(
+    paths: tuple[Path, Path], scheme: str
+) -> None:
+    server = MailServer()
+    async with serving(server, paths, implicit=scheme == "smtps"):
+        notices = [notify(), notify(attempt=2), notify(resolved=True)]
+        outcomes = [await mail(server, notice, scheme=scheme) for notice in notices]
+
+    assert (outcomes, server.submitted) == ([Success()] * 3, 3)
+    fired, resolved = server.mailbox.values()
+    assert fired["Subject"] == "[critical] bookings: failed: it was given up: BAD_SQL"
+    assert resolved["Subject"] == "[resolved] bookings: failed: it runs again"
+    assert fired["References"] == resolved["References"]
+    assert (fired["To"], fired["From"]) == ("a@example.org, b@example.org", "daggers@example.org")
+    assert "who has to act: USER, whoever wrote the dagger" in fired.get_content()
+
+
+@pytest.mark.usefixtures("trusted")
+async def test_what_comes_from_rows_and_specs_makes_no_header_and_no_long_line(
+    paths: tuple[Path, Path],
+) -> None:
+    server = MailServer()
+    async with serving(server, paths):
+        outcome = await mail(server, notify(summary=LONGEST))
+    [message] = server.mailbox.values()
+
+    assert outcome == Success()
+    assert message["Bcc"] is None
+    assert max(map(len, message.as_bytes().splitlines())) <= 998
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize(
+    ("answers", "outcome"),
+    [
+        ({"DATA": "451 4.7.1 Greylisted"}, Temporary("RECEIVER_ERROR", "it answered 451 4.7.1")),
+        (
+            {"MAIL": "421 4.7.0 Too many messages"},
+            Temporary("THROTTLED", "it answered 421 4.7.0", throttled=True),
+        ),
+        ({"DATA": "554 5.7.1 Spam of a@example.org"}, Permanent("REFUSED", "it answered 554 5.7.1")),
+        (
+            {"a@example.org": "550 5.1.1 a@example.org?", "b@example.org": "450 4.2.1 busy"},
+            Temporary("RECEIVER_ERROR", "it answered 450 4.2.1"),
+        ),
+        ({"a@example.org": "550 5.1.1 no such user"}, Success()),
+    ],
+)
+async def test_replies_say_whether_another_attempt_may_help(
+    paths: tuple[Path, Path], answers: dict[str, str], outcome: Outcome
+) -> None:
+    server = MailServer(answers)
+    async with serving(server, paths):
+        assert await mail(server, notify()) == outcome
+
+
+@pytest.mark.usefixtures("trusted")
+async def test_a_wrong_password_is_refused_and_never_shown(paths: tuple[Path, Path]) -> None:
+    server = MailServer()
+    async with serving(server, paths):
+        outcome = await mail(server, notify(), password="wrong-canary")
+
+    assert isinstance(outcome, Permanent)
+    assert outcome.detail.startswith("it answered 535")
+    assert "canary" not in repr(outcome)
+
+
+@left_to_the_collector
+@pytest.mark.usefixtures("trusted")
+async def test_nothing_is_sent_to_a_server_without_starttls(paths: tuple[Path, Path]) -> None:
+    server = MailServer(offers_tls=False)
+    async with serving(server, paths):
+        outcome = await mail(server, notify())
+
+    assert isinstance(outcome, Temporary)
+    assert (outcome.reason, server.submitted) == ("NOT_ENCRYPTED", 0)
+
+
+@left_to_the_collector
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+async def test_a_certificate_of_another_name_is_refused(paths: tuple[Path, Path], scheme: str) -> None:
+    server = MailServer()
+    async with serving(server, paths, implicit=scheme == "smtps"):
+        outcome = await mail(server, notify(), scheme=scheme, host="other.example", allowed="other.example")
+
+    assert isinstance(outcome, Temporary)
+    assert (outcome.reason, server.submitted) == ("NOT_REACHED", 0)
+
+
+@pytest.mark.usefixtures("trusted")
+async def test_a_server_at_a_private_address_is_not_called(paths: tuple[Path, Path]) -> None:
+    server = MailServer()
+    async with serving(server, paths):
+        outcome = await mail(server, notify(), allowed="")
+
+    assert isinstance(outcome, Temporary)
+    assert (outcome.reason, server.submitted) == ("ADDRESS_REFUSED", 0)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://mail.example", "smtp://", "smtp://a b@c", "smtp://mail.example/inbox"]
+)
+def test_a_url_that_is_no_mail_server_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="url"):
+        email.Settings(url=SecretStr(url), to="a@example.org", sender="d@example.org")
