@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from daggerspec.lastword import FILE, LastWord, StepRecorder, read
+from daggerspec.lastword import FILE, LastWord, StepRecorder, create, read
 
 _DIES = """
 import os, sys, threading, time
@@ -40,6 +40,7 @@ time.sleep(60)
 
 
 def test_a_killed_process_leaves_the_steps_of_its_threads_and_of_its_forks(tmp_path: Path) -> None:
+    create(tmp_path)
     process = subprocess.Popen(
         [sys.executable, "-c", _DIES, str(tmp_path)],
         stdout=subprocess.PIPE, text=True, start_new_session=True,
@@ -57,6 +58,7 @@ def test_a_killed_process_leaves_the_steps_of_its_threads_and_of_its_forks(tmp_p
 
 
 def test_steps_that_fail_are_over_and_none_is_lost_among_more_threads_than_slots(tmp_path: Path) -> None:
+    create(tmp_path)
     steps = StepRecorder(tmp_path)
     with pytest.raises(RuntimeError), steps.step("failing", 1, "write"):
         raise RuntimeError
@@ -91,12 +93,16 @@ def test_what_is_no_word_says_nothing(tmp_path: Path, content: bytes) -> None:
     assert read(tmp_path) == ()
 
 
-def test_a_process_without_a_disk_works_and_leaves_no_word(tmp_path: Path) -> None:
-    with StepRecorder(tmp_path / "nowhere").step("dagger", 1, "batch"):
-        assert read(tmp_path / "nowhere") == ()
+@pytest.mark.parametrize("content", [None, b"short"])
+def test_a_process_without_a_file_works_and_leaves_no_word(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / FILE).write_bytes(content)
+    with StepRecorder(tmp_path).step("dagger", 1, "batch"):
+        assert read(tmp_path) == ()
 
 
 def test_a_step_of_a_long_name_is_cut(tmp_path: Path) -> None:
+    create(tmp_path)
     with StepRecorder(tmp_path).step("d" * 63, 1, "write " + "s" * 200):
         (word,) = read(tmp_path)
 

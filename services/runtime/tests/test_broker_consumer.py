@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.source.offsets import Partition
-from runtime.source.planner import broker
+from runtime.source.planner import broker, samplers
 from runtime.source.planner.broker import Broker
 
 WHERE = Partition("orders", 0)
@@ -53,9 +53,10 @@ def test_offsets_that_are_answered_do_not_excuse_a_stuck_consumer(monkeypatch: p
     monkeypatch.setattr(Consumer, "made", 0)
     monkeypatch.setattr("kafkaclient.replacing.PATIENCE_S", 0.1)
     monkeypatch.setattr(broker, "_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(broker, "answers", lambda _: True)
-    made = {broker.Consumer: Consumer, broker.AdminClient: Admin}
-    monkeypatch.setattr(broker, "client", lambda kind, _: made[kind]())
+    made = {samplers.Consumer: Consumer, broker.AdminClient: Admin}
+    for module in (broker, samplers):
+        monkeypatch.setattr(module, "answers", lambda _: True)
+        monkeypatch.setattr(module, "client", lambda kind, _: made[kind]())
     asked = Broker({"bootstrap.servers": "nowhere:1"}, "group")
     found = []
     for _ in range(4):

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from services.runtime.tests.source_assignment import reader_plan
+from services.runtime.tests.source_native import topic_of
 from services.runtime.tests.source_ranges import send, send_in_transactions
 from tests.proxy import LOOPBACK, Proxy, port_of
 
@@ -20,9 +21,9 @@ from runtime.source.datasource import KafkaReader
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.topic_metadata import TopicMetadata
-from runtime.source.reader.consumers import ConsumerCache
+from runtime.source.reader.consumers import ConsumerCache, Open
 from runtime.source.reader.python_consumer import PythonConsumer
-from runtime.source.records import Properties
+from runtime.source.records import LIMITS, Properties
 from runtime.source.tasks import OffsetRange, group_ranges
 
 pytestmark = pytest.mark.integration
@@ -118,30 +119,63 @@ def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition
     assert numbers == list(range(100))
 
 
-def test_a_worker_keeps_the_consumers_of_one_preview_only(kafka: str, partition: Partition) -> None:
-    send(kafka, partition, range(20))
-    opened = list[Watched]()
+def opening(opened: list[Watched]) -> Open:
+    """Opens consumers, and keeps account of them."""
 
     def open_(properties: Properties, which: Partition) -> Watched:
         opened.append(Watched(properties, which))
         return opened[-1]
 
+    return open_
+
+
+def test_a_worker_keeps_the_consumers_of_one_preview_only(kafka: str, partition: Partition) -> None:
+    count = LIMITS.records  # of fewer the consumer is shared
+    send(kafka, partition, range(count))
+    opened = list[Watched]()
     what, plan = (
-        OffsetRange(partition, "id", 0, 20),
+        OffsetRange(partition, "id", 0, count),
         replace(reader_plan(Path()), kafka={"bootstrap.servers": kafka}),
     )
-    with closing(ConsumerCache(open_)) as consumers:
+    with closing(ConsumerCache(opening(opened))) as consumers:
         for generation in (1, 2):
             for key in ("a", "b"):
-                preview = replace(plan, generation=generation, key=key, range_end={partition: 20})
-                assert sum(len(chunk) for chunk in consumers.read(preview, what, 1)) == 20
+                preview = replace(plan, generation=generation, key=key, range_end={partition: count})
+                assert sum(len(chunk) for chunk in consumers.read(preview, what, 1)) == count
         previews = [each.closed for each in opened]
         dagger = replace(plan, generation=3)
-        assert sum(len(chunk) for chunk in consumers.read(dagger, what, 1)) == 20
+        assert sum(len(chunk) for chunk in consumers.read(dagger, what, 1)) == count
         beside = [each.closed for each in opened]
 
     assert previews == [True, True, False, False]
     assert beside == [True, True, False, False, False]
+    assert all(each.closed for each in opened)
+
+
+def test_small_ranges_of_all_launches_and_partitions_are_read_by_one_consumer_of_the_cluster(
+    kafka: str, partition: Partition
+) -> None:
+    other = topic_of(kafka)
+    for which, first in ((partition, 0), (other, 100)):
+        send(kafka, which, range(first, first + 20))
+    opened = list[Watched]()
+    plan = replace(reader_plan(Path()), kafka={"bootstrap.servers": kafka})
+    with closing(ConsumerCache(opening(opened))) as consumers:
+        read = [
+            [int(value) for chunk in consumers.read(who, OffsetRange(which, "id", start, start + 5), 1)
+             for value in chunk.values.to_pylist()]
+            for start in (0, 5, 10)
+            for which in (partition, other)
+            for who in (replace(plan, dagger="one"), replace(plan, dagger="other", group="another"))
+        ]  # fmt: skip
+        user = replace(plan, kafka={**plan.kafka, "client.id": "another"})
+        assert sum(len(chunk) for chunk in consumers.read(user, OffsetRange(other, "id", 0, 5), 1)) == 5
+
+    expected = [
+        [*range(first + start, first + start + 5)] for start in (0, 5, 10) for first in (0, 0, 100, 100)
+    ]
+    assert read == expected
+    assert len(opened) == 2
     assert all(each.closed for each in opened)
 
 

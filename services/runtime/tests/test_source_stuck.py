@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import telemetry_pb2
 from services.runtime.tests.sink_contract import records
@@ -87,19 +88,26 @@ def samples_of(broker: Broker, partition: Partition, offset: int) -> list[bytes 
     raise AssertionError("the planner was given no record for a minute")
 
 
+def sampler_of(broker: Broker) -> Consumer:
+    """The consumer that rests after a sample."""
+    [resting] = broker._samplers._resting
+    return resting.current
+
+
 def test_a_planner_whose_clients_are_stuck_reads_on_by_fresh_ones(
     way: Proxy, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.source.planner.broker.answers", partial(is_answered, way))
+    for module in ("broker", "samplers"):
+        monkeypatch.setattr(f"runtime.source.planner.{module}.answers", partial(is_answered, way))
     with closing(Broker({"bootstrap.servers": f"{LOOPBACK}:{way.port}"}, "stuck")) as broker:
         before = broker.end([partition]), samples_of(broker, partition, 0)
-        admin, consumer = broker._admin, broker._consumer
+        admin, consumer = broker._admin, sampler_of(broker)
         way.deafen()
         after = end_of(broker, partition)
         way.deafen()
         sample = samples_of(broker, partition, 10)
 
-        replaced = broker._admin is not admin, broker._consumer is not consumer
+        replaced = broker._admin is not admin, sampler_of(broker) is not consumer
 
     assert (before, after) == (({partition: RECORDS}, [b"0", b"1", b"2"]), {partition: RECORDS})
     assert (sample, replaced) == ([b"10", b"11", b"12"], (True, True))

@@ -55,6 +55,16 @@ def read(process_directory: Path) -> tuple[LastWord, ...]:
     return tuple(sorted({word for slot in slots if (word := _parse(slot)) is not None}))
 
 
+def create(process_directory: Path) -> None:
+    """Create the file of a process, empty, before any of its recorders looks for it. Raises: OSError."""
+    file = os.open(process_directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # on a full disk a write to a mapped page without a block would end the process (SIGBUS)
+        os.posix_fallocate(file, 0, _SIZE)
+    finally:
+        os.close(file)
+
+
 def _parse(slot: bytes) -> LastWord | None:
     length, crc, generation = _HEADER.unpack_from(slot)
     text = slot[_HEADER.size : _HEADER.size + length]
@@ -67,7 +77,7 @@ def _parse(slot: bytes) -> LastWord | None:
 class StepRecorder:
     """Writes the steps of one process. Thread-safe; a fork of the process opens the file anew.
 
-    No step fails for it: where the disk is full, or every slot is taken, a step leaves no word.
+    No step fails for it: where there is no file, or every slot is taken, a step leaves no word.
     """
 
     def __init__(self, process_directory: Path) -> None:
@@ -98,20 +108,18 @@ class StepRecorder:
 
     def _take(self) -> int | None:
         """Return a slot of this process's own; None where there is none."""
-        with self._guard, suppress(OSError):
+        with self._guard, suppress(OSError, ValueError):
             if self._pid != os.getpid():
                 self._open()
             return self._free.pop() if self._free else self._lock_another()
         return None
 
     def _open(self) -> None:
-        """Open the file of this process. Raises: OSError."""
+        """Open the file of this process. Raises: OSError, ValueError where it is too short."""
         # a fork has none of its parent's locks
-        self._map, self._locked, self._free, self._pid = None, set(), [], os.getpid()
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        # on a full disk a write to a mapped page without a block would end the process (SIGBUS)
-        os.posix_fallocate(self._file, 0, _SIZE)
-        self._map = mmap.mmap(self._file, _SIZE)
+        self._map, self._locked, self._free = None, set(), []
+        self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        self._map, self._pid = mmap.mmap(self._file, _SIZE), os.getpid()
 
     def _lock_another(self) -> int | None:
         """Lock a slot that no living process has, for as long as this one lives; one without a word first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from kafkaclient.replacing import Replaceable, answers, discard
 from runtime.clients import topiclimits
 from runtime.clients.kafka import client
 from runtime.errors import JobError, external
+from runtime.recent import cache_in_use
 
 MAX_VALUE_BYTES = 512 * 1024
 MAX_KEY_BYTES = 4 * 1024
@@ -37,11 +39,39 @@ _PATIENCE_S = 120.0
 _SAY_S = 10.0
 
 
+@cache_in_use
+def _connect(
+    properties: tuple[tuple[str, str], ...], thread: int
+) -> tuple[Replaceable[Producer], int | None]:
+    """Open a thread's producer, for the quarantines of all launches that it works for; return the greatest
+    batch that the topic takes, too, in bytes, where that is known.
+
+    A producer has threads and connections of its own. Between threads it is not shared: who gives up its
+    records drops all that wait.
+    """
+    del thread
+    limits = topiclimits.of(dict(properties), QUARANTINE)
+    own = {
+        **limits.properties,
+        # the settings below override the user's: without them records could be lost
+        **dict(properties),
+        "acks": "all",
+        "enable.idempotence": True,
+        "message.timeout.ms": 0,
+        "queue.buffering.max.kbytes": MAX_WAITING_KIB,
+        "compression.type": "gzip",  # every client can read it without further libraries
+    }
+    producers = Replaceable[Producer](
+        lambda _: client(Producer, own), lambda: answers(dict(properties)), discard
+    )
+    return producers, limits.max_bytes
+
+
 class Quarantine:
-    """Writes quarantined records at least once: none is lost after `flush` has returned.
+    """Writes quarantined records of a launch at least once: none is lost after `flush` has returned.
 
     A repeated batch quarantines its records again, under the same ce_id. properties: of the platform's own
-    Kafka. patience_s: how long that may be away.
+    Kafka. patience_s: how long that may be away. Only for the thread that makes it.
     """
 
     def __init__(self, properties: Mapping[str, str], patience_s: float = _PATIENCE_S) -> None:
@@ -52,21 +82,8 @@ class Quarantine:
         self._waiting: dict[int, tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = {}
         """Records that Kafka has not acknowledged, by a running number."""
         self._numbers = count()
-        limits = topiclimits.of(properties, QUARANTINE)
-        self._most = min(_MAX_BYTES, max((limits.max_bytes or _MAX_BYTES * 2) - _OVERHEAD_BYTES, 0))
-        producer_properties = {
-            **limits.properties,
-            # the settings below override the user's: without them records could be lost
-            **properties,
-            "acks": "all",
-            "enable.idempotence": True,
-            "message.timeout.ms": 0,
-            "queue.buffering.max.kbytes": MAX_WAITING_KIB,
-            "compression.type": "gzip",  # every client can read it without further libraries
-        }
-        self._producers: Replaceable[Producer] = Replaceable(
-            lambda _: client(Producer, producer_properties), lambda: answers(properties), discard
-        )
+        self._producers, max_bytes = _connect(tuple(sorted(properties.items())), threading.get_ident())
+        self._most = min(_MAX_BYTES, max((max_bytes or _MAX_BYTES * 2) - _OVERHEAD_BYTES, 0))
 
     @property
     def _producer(self) -> Producer:

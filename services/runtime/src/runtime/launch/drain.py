@@ -44,7 +44,7 @@ class Drainer:
     """Writes the whole batches of a lane to its sink until the launch stops."""
 
     def __init__(self, launch: Launch, lane: Lane, guard: threading.Lock) -> None:
-        """guard: of the clients of this kind of sink, which serve one thread at a time."""
+        """guard: of the clients of this sink, which serve one thread at a time."""
         self._launch, self._lane, self._guard = launch, lane, guard
         self._platform = launch.spec.platform.SerializeToString(deterministic=True)
         self._written: tuple[int, Report] | None = None

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
@@ -37,6 +38,50 @@ _LAST_WORDS_S = 3.0
 _TYPE = Heartbeat.DESCRIPTOR.full_name
 
 
+_PROPERTIES = {
+    "linger.ms": 0,
+    "acks": 1,
+    "message.timeout.ms": 30_000,
+    # of all members: as many as they send while one is waited for
+    "queue.buffering.max.messages": 1_000,
+}
+_guard = threading.Lock()
+_open: WeakValueDictionary[tuple[tuple[str, str], ...], Replaceable[Producer]] = WeakValueDictionary()
+
+
+def _producers_of(properties: Mapping[str, str]) -> Replaceable[Producer]:
+    """Return the producer of a Kafka: one for all members of this process."""
+    key = tuple(sorted(properties.items()))
+    with _guard:
+        producers = _open.get(key)
+        if producers is None:
+            producers = _open[key] = Replaceable(
+                lambda _: client(Producer, {**properties, **_PROPERTIES}),
+                lambda: answers(properties),
+                discard,
+            )
+        return producers
+
+
+class SessionMeter:
+    """Measures this process's session for all its members: that looks at every process of the host."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used, self._until = processes.SessionUsage(0, 0.0), 0.0
+
+    def measure(self, leader: int) -> processes.SessionUsage:
+        """Return what the session of this leader uses, as it was half a period ago at most."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._used = processes.measure_session(leader)
+                self._until = time.monotonic() + PERIOD_S / 2
+            return self._used
+
+
+_session = SessionMeter()
+
+
 class HeartbeatSender:
     """Holds a launch's progress and sends it while the context is open. Thread-safe."""
 
@@ -52,16 +97,7 @@ class HeartbeatSender:
         self._sent = 0
         self._usage = UsageShare(members.count, is_first=members.is_first())
         self._thread: threading.Thread | None = None
-        properties = client_properties(platform)
-        producer_properties = {
-            "linger.ms": 0,
-            "acks": 1,
-            "message.timeout.ms": 30_000,
-            "queue.buffering.max.messages": 100,
-        }
-        self._producers = Replaceable(
-            lambda _: client(Producer, properties | producer_properties), lambda: answers(properties), discard
-        )
+        self._producers = _producers_of(client_properties(platform))
 
     def __enter__(self) -> HeartbeatSender:
         if not self._quiet:
@@ -115,7 +151,7 @@ class HeartbeatSender:
         """
         beat = progress.heartbeat_at(done, now)
         leader = os.getsid(0)
-        share = self._usage.measure(processes.measure_session(leader))
+        share = self._usage.measure(_session.measure(leader))
         beat.memory_bytes, beat.cpu_seconds = share.resident_bytes, share.cpu_seconds
         beat.overload = pressure.overload()
         beat.age_ms = processes.age_ms(leader) or processes.age_ms(os.getpid())

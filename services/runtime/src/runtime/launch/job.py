@@ -206,7 +206,7 @@ def check_sinks(targets: Sequence[Target]) -> None:
     problems: list[JobError] = []
     for target in targets:
         try:
-            with sinks.clients_of(target.kind):
+            with sinks.clients_of(target):
                 sinks.check(target)
         except JobError as problem:
             problems.append(problem)

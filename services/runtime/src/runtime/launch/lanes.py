@@ -64,9 +64,8 @@ class Lanes:
         """Sinks whose log Kafka does not make or write: until when, of the monotonic clock, and why."""
 
     def guard(self, name: str) -> threading.Lock:
-        """Return the lock of the clients of a sink's kind in this process."""
-        target = self._targets.get(name)
-        return clients_of(target.kind if target is not None else "")
+        """Return the lock of a sink's clients in this process."""
+        return clients_of(self._targets.get(name))
 
     def begin_batch(self) -> dict[str, LogAddress]:
         """Return the sinks whose rows go to their logs, once there is room. Raises: what ended a drainer."""

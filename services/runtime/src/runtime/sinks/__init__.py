@@ -45,6 +45,7 @@ import pyarrow as pa
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from daggerspec import destinations
 from runtime.encode.rows import Layout, Refusal
 from runtime.errors import user
 
@@ -218,12 +219,24 @@ TAKES_ROWS = "It takes rows, as far as a question can tell."
 """Sentence about a sink that answers without one."""
 
 
-_locks: dict[str, threading.Lock] = {}
+_locks: dict[tuple[str, ...], threading.Lock] = {}
 
 
-def clients_of(kind: str) -> threading.Lock:
-    """Return the lock of the clients of one kind of sinks: in a driver they serve one thread at a time."""
-    return _locks.setdefault(kind, threading.Lock())
+def clients_of(target: Target | None) -> threading.Lock:
+    """Return the lock of the clients that a target uses: in a driver they serve one thread at a time.
+
+    One for all sinks of a kind at one address, however many members write there. Who waits for a server that
+    does not answer holds nobody that writes to another. None: a sink that is there no longer.
+    """
+    return _locks.setdefault(() if target is None else _place(target), threading.Lock())
+
+
+def _place(target: Target) -> tuple[str, ...]:
+    """Return the kind of a sink and where it is: at least what its clients are told apart by."""
+    resolved = target.resolved
+    below = destinations.written_below(resolved.sink)
+    servers = {*destinations.servers(resolved.sink).values(), resolved.kafka.bootstrap_servers}
+    return target.kind, *sorted(servers), below[1] if below else ""
 
 
 def check(target: Target) -> None:

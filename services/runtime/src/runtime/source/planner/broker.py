@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from confluent_kafka import (
     OFFSET_INVALID,
     Consumer,
+    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -24,11 +25,12 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public by its docs only
 
 from chassis.logging import logger
-from kafkaclient.replacing import Replaceable, answers, discard
+from kafkaclient.replacing import Replaceable, answers
 from runtime.clients.kafka import client
 from runtime.errors import JobError, TemporaryError
 from runtime.source.kafka_errors import job_error
 from runtime.source.offsets import Partition, Positions
+from runtime.source.planner import samplers
 
 _TIMEOUT_S = 10.0
 # librdkafka keeps to that itself, but for a client that is stuck.
@@ -72,42 +74,21 @@ class Broker:
             if properties.get("isolation.level") == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
-        sampling = {
-            **properties,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            # Samples are a few records: nothing is fetched ahead, and little beside them. Of batches that
-            # are larger brokers give one.
-            "queued.min.messages": 1,
-            "fetch.message.max.bytes": 128 * 1024,
-            "fetch.queue.backoff.ms": 1,
-            "fetch.wait.max.ms": 100,
-        }
-
         # One of the two may be stuck while the other is answered: each has its own.
         self._admins: Replaceable[AdminClient] = Replaceable(
             lambda stuck: _admin(key, stuck), lambda: answers(properties), lambda _: None
         )
 
-        def consumers() -> Replaceable[Consumer]:
-            return Replaceable(lambda _: client(Consumer, sampling), lambda: answers(properties), discard)
-
-        self._make_consumers = consumers
-        self._consumers = consumers()
+        self._group = group
+        self._samplers = samplers.use(properties, group)
 
     @property
     def _admin(self) -> AdminClient:
         return self._admins.current
 
-    @property
-    def _consumer(self) -> Consumer:
-        return self._consumers.current
-
     def close(self) -> None:
-        """Close the connections."""
-        self._consumer.close()
+        """Close the connections that nobody else uses."""
+        samplers.leave(self._samplers)
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Describe these topics: ids and partitions. Raises: JobError, TemporaryError."""
@@ -179,28 +160,31 @@ class Broker:
         gathered: dict[Partition, list[Message]] = {partition: [] for partition in start}
         room = dict.fromkeys(start, (count, most_bytes))
         assigned = [TopicPartition(p.topic, p.number, offset) for p, offset in start.items()]
-        consumers = self._consumers
-        consumer, came = consumers.current, False
-        consumer.assign(assigned)
-        deadline = time.monotonic() + _TIMEOUT_S
-        try:
-            while room and time.monotonic() < deadline:
-                for message in consumer.consume(count * len(room), 0.05):
-                    came = _gather(consumer, message, gathered, room) or came
-        finally:
-            # A pause outlives the assignment.
-            consumer.resume(assigned)
-            consumer.unassign()
-        if came:
-            consumers.note_success()
-        elif consumers.note_failure():
-            logger().warning("kafka.consumer_replaced")
+        with self._samplers.take() as sampler:
+            consumer, came = sampler.current, False
+            consumer.assign(assigned)
+            deadline = time.monotonic() + _TIMEOUT_S
+            try:
+                while room and time.monotonic() < deadline:
+                    for message in consumer.consume(count * len(room), 0.05):
+                        came = _gather(consumer, message, gathered, room) or came
+            finally:
+                # A pause outlives the assignment.
+                consumer.resume(assigned)
+                consumer.unassign()
+            if came:
+                sampler.note_success()
+            elif sampler.note_failure():
+                logger().warning("kafka.consumer_replaced")
         return gathered, set(room)
 
     def commit(self, positions: Positions) -> None:
-        """Commit offsets of the consumer group, for people's tools; does not wait."""
+        """Commit offsets of the consumer group, for people's tools; does not wait, nor say what came of it.
+
+        Raises: KafkaException.
+        """
         offsets = [TopicPartition(p.topic, p.number, offset) for p, offset in positions.items()]
-        self._consumer.commit(offsets=offsets, asynchronous=True)
+        self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self._group, offsets)])
 
     def _offsets(
         self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: IsolationLevel | None = None
@@ -239,9 +223,8 @@ class Broker:
         problem = job_error(error, action)
         if isinstance(problem, TemporaryError) and self._admins.note_failure():
             logger().warning("kafka.client_replaced", why=error.str())
-            # What it forgot, the consumer has most likely forgotten, too.
-            stuck, self._consumers = self._consumer, self._make_consumers()
-            discard(stuck)
+            # What it forgot, the consumers have most likely forgotten, too.
+            self._samplers.forget()
         return problem
 
 

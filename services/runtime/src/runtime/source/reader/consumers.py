@@ -2,9 +2,11 @@
 
 The native consumer reads where it was built, else Python's. Both give the same records.
 
-Workers outlive tasks, and so do consumers: they are kept for the next batch, which most often begins where
-the last one ended. All consumers of a worker share one budget of memory; those unused for longest are closed
-first.
+Workers outlive tasks, and so do consumers. Of a large range the consumer is kept for the next batch, which
+most often begins where that ended, and fetches ahead. Small ranges are read one after the other by one
+consumer of their cluster, of whatever partition and launch: a consumer has four threads and connections of
+its own, and a driver of 40 daggers reads hundreds of partitions. All consumers of a worker share one budget
+of memory; those unused for longest are closed first.
 """
 
 from __future__ import annotations
@@ -39,12 +41,18 @@ _MIN_KIB = 2 * 1024
 _MAX_KIB = 8 * 1024
 MESSAGES_ALIVE = 10 * LIMITS.records
 """Count above the messages that a worker has at a time."""
+# A broker answers at the end of a partition after so long (ms): soon where the same connection is to read the
+# next partition.
+_WAIT_MS, _SHARED_WAIT_MS = 50, 10
 _POLL_S = 0.1
 _LOG_S = 10.0
 
 
 class RecordConsumer(Protocol):
-    """A client of one partition. All of it raises KafkaException where librdkafka refuses."""
+    """A client of one partition at a time. All of it raises KafkaException where librdkafka refuses."""
+
+    def move(self, partition: Partition) -> None:
+        """Read this partition from the next `assign` on."""
 
     def assign(self, offset: int) -> None:
         """Make the next record the first one from `offset` on."""
@@ -60,6 +68,8 @@ class RecordConsumer(Protocol):
 
 
 Open: TypeAlias = Callable[[Properties, Partition], RecordConsumer]
+# The cluster's properties, with who reads, and whether with headers. Nobody joins the consumer group.
+_Connection: TypeAlias = tuple[tuple[tuple[str, str], ...], bool]
 
 
 def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer:
@@ -84,12 +94,19 @@ class _PositionedConsumer:
     in a partition where a transaction ended or records were compacted away.
     """
 
-    def __init__(self, open_: Open, plan: ReaderPlan, offsets: OffsetRange, budget_kib: int) -> None:
+    def __init__(
+        self,
+        open_: Open,
+        plan: ReaderPlan,
+        offsets: OffsetRange,
+        budget_kib: int,
+        wait_ms: int = _WAIT_MS,
+    ) -> None:
         self.budget_kib = budget_kib
         self.low = self.high = offsets.start
         self._properties: Properties = {
             "check.crcs": False,
-            "fetch.wait.max.ms": 50,
+            "fetch.wait.max.ms": wait_ms,
             "fetch.error.backoff.ms": 100,
             "queued.min.messages": 20_000,
             # A full queue is polled again soon: the default, a second, is longer than most batches.
@@ -104,8 +121,9 @@ class _PositionedConsumer:
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": budget_kib,
         }
-        self._open = partial(open_, self._properties, offsets.partition)
-        self._consumer = self._open()
+        self._open = partial(open_, self._properties)
+        self._partition = offsets.partition
+        self._consumer = self._open(self._partition)
         self._consumer.assign(offsets.start)
         self._assigned = True
 
@@ -113,11 +131,16 @@ class _PositionedConsumer:
         """Go on by another client from this position, if Kafka answers a fresh one; tell whether so."""
         if not answers(self._properties):
             return False
-        fresh, stuck = self._open(), self._consumer
+        fresh, stuck = self._open(self._partition), self._consumer
         fresh.assign(self.high)
         self._consumer, self.low = fresh, self.high
         Thread(target=stuck.close, name="kafka-discard", daemon=True).start()  # it may not end
         return True
+
+    def move(self, offsets: OffsetRange) -> None:
+        """Read another partition, after `leave`."""
+        self._partition = offsets.partition
+        self._consumer.move(offsets.partition)
 
     def seek(self, offset: int) -> None:
         """Make the next record the first one from `offset` on."""
@@ -141,14 +164,14 @@ class _PositionedConsumer:
 
 
 class ConsumerCache:
-    """The consumers of one Python worker, least recently used first.
-
-    No two launches share one: they may read as different users.
-    """
+    """The consumers of one Python worker, least recently used first."""
 
     def __init__(self, open_: Open = open_fastest) -> None:
         self._open = open_
         self._consumers: OrderedDict[tuple[str, str, Partition], _PositionedConsumer] = OrderedDict()
+        """Those of large ranges, by reader, topic and partition."""
+        self._shared: OrderedDict[_Connection, _PositionedConsumer] = OrderedDict()
+        """Those of small ranges, which rest: one for all who read a cluster as the same user."""
 
     def read(self, plan: ReaderPlan, wanted: OffsetRange, siblings: int) -> Iterator[Records]:
         """Yield the records of a range, in order, at most 10,000 or 16 MiB at a time.
@@ -159,28 +182,56 @@ class ConsumerCache:
         if plan.range_end is not None:
             self._leave(plan.launch)
         key = (plan.name, wanted.id, wanted.partition)
+        is_small = wanted.end - wanted.start < LIMITS.records
         consumer = self._consumers.pop(key, None)
-        if consumer is None:
+        is_shared = is_small and consumer is None
+        if consumer is None and is_shared:
+            consumer = self._share(plan, wanted)
+        elif consumer is None:
             budget_kib = min(max(_BUDGET_KIB // max(siblings, 1), _MIN_KIB), _MAX_KIB)
             self._make_room(budget_kib)
-            opened = open_with_headers if HEADERS_COLUMN in plan.paths else self._open
-            consumer = _PositionedConsumer(opened, plan, wanted, budget_kib)
-        consumer.seek(wanted.start)
+            consumer = _PositionedConsumer(self._opened(plan), plan, wanted, budget_kib)
         # A consumer whose reading failed half-way is closed: its position is not known.
         try:
+            consumer.seek(wanted.start)
             yield from _read(consumer, wanted)
-            if wanted.end - wanted.start < LIMITS.records:
+            if is_small:
                 # It is at the end of its partition: there it would ask for more 20 times a second.
                 consumer.leave()
         except BaseException:
             consumer.close()
             raise
-        self._consumers[key] = consumer
+        if is_shared:
+            self._rest(plan, consumer)
+        else:
+            self._consumers[key] = consumer
+
+    def _share(self, plan: ReaderPlan, wanted: OffsetRange) -> _PositionedConsumer:
+        """Take the consumer that rests of the cluster, or open one. Nobody else has it meanwhile."""
+        consumer = self._shared.pop(self._connection(plan), None)
+        if consumer is not None:
+            consumer.move(wanted)
+            return consumer
+        self._make_room(_MAX_KIB)
+        return _PositionedConsumer(self._opened(plan), plan, wanted, _MAX_KIB, _SHARED_WAIT_MS)
+
+    def _rest(self, plan: ReaderPlan, consumer: _PositionedConsumer) -> None:
+        other = self._shared.pop(self._connection(plan), None)
+        if other is not None:  # two readings went on at a time, as in a test
+            other.close()
+        self._shared[self._connection(plan)] = consumer
+
+    def _connection(self, plan: ReaderPlan) -> _Connection:
+        return tuple(sorted(plan.kafka.items())), HEADERS_COLUMN in plan.paths
+
+    def _opened(self, plan: ReaderPlan) -> Open:
+        return open_with_headers if HEADERS_COLUMN in plan.paths else self._open
 
     def close(self) -> None:
         """Close all connections."""
-        while self._consumers:
-            self._consumers.popitem()[1].close()
+        for consumers in (self._consumers, self._shared):
+            while consumers:
+                consumers.popitem()[1].close()
 
     def _leave(self, launch: str) -> None:
         """Close what is not of this launch, a preview: one goes on at a time, and none comes again.
@@ -191,12 +242,14 @@ class ConsumerCache:
             self._consumers.pop(key).close()
 
     def _make_room(self, wanted_kib: int) -> None:
-        while self._consumers and wanted_kib + self._held_kib() > _BUDGET_KIB:
-            _, oldest = self._consumers.popitem(last=False)
-            oldest.close()
+        for consumers in (self._consumers, self._shared):
+            while consumers and wanted_kib + self._held_kib() > _BUDGET_KIB:
+                _, oldest = consumers.popitem(last=False)
+                oldest.close()
 
     def _held_kib(self) -> int:
-        return sum(consumer.budget_kib for consumer in self._consumers.values())
+        all_of_them = (*self._consumers.values(), *self._shared.values())
+        return sum(consumer.budget_kib for consumer in all_of_them)
 
 
 def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[Records]:

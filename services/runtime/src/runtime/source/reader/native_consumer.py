@@ -23,7 +23,7 @@ _TEXT = 512
 
 
 class NativeConsumer:
-    """A client of one partition; see `consumers.RecordConsumer`. Raises: KafkaException."""
+    """A client of one partition at a time; see `consumers.RecordConsumer`. Raises: KafkaException."""
 
     def __init__(
         self,
@@ -41,6 +41,10 @@ class NativeConsumer:
         # A handle that is only forgotten goes on fetching. At the end of the process nobody waits for it.
         self._ended = weakref.finalize(self, _end, library, self._handle, self._reader)
         self._ended.atexit = False
+
+    def move(self, partition: Partition) -> None:
+        """Read this partition from the next `assign` on."""
+        self._partition = partition
 
     def assign(self, offset: int) -> None:
         """Make the next record the first one from `offset` on."""

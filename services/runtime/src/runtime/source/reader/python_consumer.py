@@ -15,7 +15,7 @@ from runtime.source.records import LIMITS, Limits, Notice, Properties, Records
 
 
 class PythonConsumer:
-    """A client of one partition; see `consumers.RecordConsumer`. Raises: KafkaException."""
+    """A client of one partition at a time; see `consumers.RecordConsumer`. Raises: KafkaException."""
 
     def __init__(
         self,
@@ -31,6 +31,10 @@ class PythonConsumer:
         self._limits = limits
         self._waiting: Sequence[Message] = ()
         self._consumer = Consumer(dict(properties), logger=LOG)
+
+    def move(self, partition: Partition) -> None:
+        """Read this partition from the next `assign` on."""
+        self._position = TopicPartition(partition.topic, partition.number)
 
     def assign(self, offset: int) -> None:
         """Make the next record the first one from `offset` on."""
