@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from daggers.v1 import rules_pb2
 
 from daggersql.findings import Finding
 
@@ -19,6 +22,14 @@ class RuleText:
     key: tuple[str, ...] = ()
     """Columns; empty: all tags and labels."""
     summary: str = ""
+
+
+def rule_texts(rules: Iterable[rules_pb2.AlertRule]) -> tuple[RuleText, ...]:
+    """Take out of rules what is judged by the columns of a query."""
+    return tuple(
+        RuleText(rule.name, rule.when, rule.resolve_when, rule.clear, tuple(rule.key), rule.summary)
+        for rule in rules
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from daggerspec.catalogue import UnresolvedName
 from daggerspec.kind import ValidationContext
 from daggerspec.launch import LaunchCatalogue
 from daggerspec.violation import Violation
+from daggersql.rules.compiled import rule_texts
 from runtime.encode.rows import Layout
 from runtime.errors import internal, violation_error
 
@@ -51,6 +52,7 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     context = ValidationContext(spec.dagger, spec.spec, catalogue, answer.plan)
     violations = list(rules.violations("spec", context, rulebook.all_resolved("spec", context)))
     violations += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
+    violations += answer.wrong_rules("spec.alerts")
     violations += _find_foreign_destinations(spec)
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
     violations += [text.locate("spec", error.violation("")) for error in errors]
@@ -90,6 +92,7 @@ def _check_query(
         points=rulebook.is_time_series(spec.spec),
         accepted=True,
         conditions=rulebook.conditions(spec.spec),
+        rules=rule_texts(spec.spec.alerts),
     )
 
 
