@@ -51,7 +51,8 @@ def run(
 def told(observed: Iterable[rules_pb2.RuleObserved]) -> list[tuple[str, int, str]]:
     states = {1: "fired", 2: "changed", 3: "resolved"}
     return [
-        (states[one.state], one.window.ToMicroseconds() // MINUTE, one.key.get("city", "")) for one in observed
+        (states[one.state], one.window.ToMicroseconds() // MINUTE, one.key.get("city", ""))
+        for one in observed
     ]
 
 
@@ -164,7 +165,7 @@ def test_beyond_what_is_remembered_no_key_is_judged_until_there_is_room(
     ]  # fmt: skip
 
 
-# ---- Properties ----------------------------------------------------------------------------------------------
+# ---- Properties ------------------------------------------------------------------------------------------
 
 WINDOWS = st.lists(
     st.dictionaries(
@@ -177,9 +178,7 @@ RULES = st.builds(rule, for_windows=st.integers(0, 3), resolve_when=st.just(""))
 
 
 def rows_of(windows: Sequence[dict[str | None, float | None]]) -> list[JudgedRow]:
-    return [
-        row(minute, n, city) for minute, window in enumerate(windows, 1) for city, n in window.items()
-    ]
+    return [row(minute, n, city) for minute, window in enumerate(windows, 1) for city, n in window.items()]
 
 
 @given(windows=WINDOWS, judged=RULES, data=st.data())
@@ -211,7 +210,7 @@ def test_rows_that_are_not_true_of_silent_keys_need_not_be_judged(
     for minute, window in enumerate(windows, 1):
         rows = rows_of([window])
         moved = [replace_window(one, minute) for one in rows]
-        active = memory.active("many")
+        active = memory.active("many", judged.digest)
         passed = [one for one in moved if one.is_true or one.key in active]
         memory, more = judge(memory, [judged], passed, minute * MINUTE)
         filtered += more

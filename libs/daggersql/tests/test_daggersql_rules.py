@@ -27,7 +27,7 @@ def test_a_rule_is_compiled_with_its_key_its_columns_and_its_comparison() -> Non
     assert result.rules == ()
     assert result.plan is not None
     [rule] = result.plan.rules
-    assert rule.when.startswith("(") and "`row`.`n` >= 100" in rule.when
+    assert "`row`.`n` >= 100" in rule.when
     assert (rule.resolve, rule.key, rule.read) == ("", ("tag_service",), ("mean", "n", "tag_service"))
     assert rule.comparison == Comparison("mean", 0.5, above=True)
     assert rule.origins == (("bookings", "fare"), ("bookings", "service_type"))
@@ -109,5 +109,6 @@ def test_a_rule_needs_windows_whose_rows_are_written_once(sql: str, early: bool)
 def test_rules_are_no_part_of_the_query_and_of_its_state() -> None:
     plain, ruled = checked().plan, checked(RuleText("r", "n > 3")).plan
 
-    assert plain is not None and ruled is not None
+    assert plain is not None
+    assert ruled is not None
     assert (plain.fingerprint, plain.spark_sql) == (ruled.fingerprint, ruled.spark_sql)

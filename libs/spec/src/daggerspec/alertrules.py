@@ -5,11 +5,12 @@ What the columns say of them is `daggersql.rules`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from daggers.v1 import rules_pb2, spec_pb2
@@ -24,9 +25,23 @@ MAX_SUMMARY: Final = 500
 _MAX_URL: Final = 1_024
 
 
+Key: TypeAlias = tuple[str | None, ...]
+"""Values of the columns that a rule goes by, as texts; None for NULL."""
+
+
+def key_text(value: float | str | None) -> str | None:
+    """Write a value of a key; NULL stays None."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
 def digest(rule: rules_pb2.AlertRule) -> str:
     """Return a digest of all that a rule says: one that was edited is another rule."""
     return blake2b(rule.SerializeToString(deterministic=True), digest_size=8).hexdigest()
+
+
+def digest_of_all(rules: Iterable[rules_pb2.AlertRule]) -> str:
+    """Return a digest of all rules of a dagger, in their order."""
+    return blake2b("\0".join(map(digest, rules)).encode(), digest_size=8).hexdigest()
 
 
 def key_digest(key: Mapping[str, str]) -> str:
@@ -63,6 +78,22 @@ def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
     for part in ("when", "resolve_when"):
         if len(getattr(rule, part)) > MAX_TEXT:
             yield Violation(f"{path}.{part}", f"must not be longer than {MAX_TEXT:,} characters", "TOO_LARGE")
+    yield from _of_times(path, rule)
+    if rule.severity not in SEVERITIES:
+        yield Violation(f"{path}.severity", f"{rule.severity} is no severity", "UNKNOWN_ENUM_VALUE")
+    for place, name in enumerate(rule.key):
+        if name in rule.key[:place]:
+            yield Violation(f"{path}.key[{place}]", f"{name} stands there twice", "DUPLICATE")
+    if len(rule.summary) > MAX_SUMMARY or not rule.summary.isprintable():
+        problem = f"must be one line of up to {MAX_SUMMARY} characters"
+        yield Violation(f"{path}.summary", problem, "INVALID_SUMMARY")
+    if rule.runbook and not _is_url(rule.runbook):
+        problem = f"must be an http(s) URL of up to {_MAX_URL:,} characters, without credentials"
+        yield Violation(f"{path}.runbook", problem, "INVALID_URL")
+
+
+def _of_times(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
+    """Yield what is wrong with when an incident begins and ends."""
     if rule.HasField("for_time"):
         yield from fields.duration(f"{path}.for_time", rule.for_time, positive=True)
         if rule.for_windows:
@@ -75,17 +106,6 @@ def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
             yield Violation(f"{path}.clear", "must be a share above 0, and at most 100 %", "OUT_OF_RANGE")
         elif rule.resolve_when:
             yield Violation(f"{path}.clear", "says what resolve_when says: say one of both", "CONFLICT")
-    if rule.severity not in SEVERITIES:
-        yield Violation(f"{path}.severity", f"{rule.severity} is no severity", "UNKNOWN_ENUM_VALUE")
-    for place, name in enumerate(rule.key):
-        if name in rule.key[:place]:
-            yield Violation(f"{path}.key[{place}]", f"{name} stands there twice", "DUPLICATE")
-    if len(rule.summary) > MAX_SUMMARY or not rule.summary.isprintable():
-        problem = f"must be one line of up to {MAX_SUMMARY} characters"
-        yield Violation(f"{path}.summary", problem, "INVALID_SUMMARY")
-    if rule.runbook and not _is_url(rule.runbook):
-        problem = f"must be an http(s) URL of up to {_MAX_URL:,} characters, without credentials"
-        yield Violation(f"{path}.runbook", problem, "INVALID_URL")
 
 
 def _is_url(text: str) -> bool:

@@ -19,6 +19,10 @@ ALLOWED: Final = "refusals-until"
 """Until when sinks may refuse as many rows as they like, in seconds since 1970: the scheduler writes it."""
 PAUSED: Final = "paused-sinks"
 """Names of sinks whose rows wait in their logs, a line each: the scheduler writes it."""
+RULES: Final = "alert-rules.json"
+"""The `AlertRules` that the driver is to judge, newer than those of its launch, as JSON: the scheduler writes
+it.
+"""
 EXIT: Final = "exit.json"
 EXIT_CODE: Final = "exit-code"
 MEMBERS: Final = "members"

@@ -23,7 +23,7 @@ _WINDOWS: Final = re.compile(r"(\d{1,9})\s+windows?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _LATER: Final = {
     "absent": "a rule is not judged yet for keys that give no row: watch the dagger's freshness",
-    "limits": "a rule does not read a reference table yet: look the limit up in the query, and name its column",
+    "limits": "a rule reads no reference table yet: look the limit up in the query, and name its column",
     "on": "a rule is judged on final rows alone",
 }
 

@@ -1,17 +1,19 @@
-"""Checks rules by the columns of a query, and compiles them to Spark SQL. Every finding has its rule and part."""
+"""Checks rules by the columns of a query, and compiles them to Spark SQL. Every finding has its rule and
+part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal as Exact
-from typing import Final
+from typing import Final, TypeAlias
 
 from daggerspec.columns import Role, role_of
 from daggerspec.nearest import nearest
 from daggerspec.query import quote_name
 from daggersql.analyse import rowconditions
 from daggersql.emit.expressions import sql as sql_of
-from daggersql.findings import Finding, Report, instead, unless
+from daggersql.findings import Finding, Report, Span, instead, unless
 from daggersql.ir import lineage, whole
 from daggersql.ir.expr import Expr
 from daggersql.ir.ops import Op
@@ -30,89 +32,118 @@ _LATER: Final = {
 }
 
 
-def compile_rule(
-    number: int,
-    rule: RuleText,
-    query: Result,
-    report_for: Callable[[str], Report],
-    judged: Callable[[Report, Callable[[], Expr]], Expr | None],
-    *,
-    early: bool,
-) -> CompiledRule | list[RuleFinding]:
-    """Compile a rule; return all findings about it instead where it has any.
+ReportFor: TypeAlias = Callable[[str], Report]
+"""Makes the report of a text."""
+Run: TypeAlias = Callable[[Report, Callable[[], Expr]], Expr | None]
+"""Runs a check, and returns None once that has reported an error that ends it."""
 
-    report_for: makes the report of a text. judged: runs a check, and returns None once that has reported an
-    error. early: rows are written while their windows are open.
+
+def compile_rules(
+    rules: Sequence[RuleText], query: Result, report_for: ReportFor, run: Run, *, early: bool
+) -> tuple[tuple[CompiledRule, ...], tuple[RuleFinding, ...]]:
+    """Compile rules; return those without findings, and all findings about the others.
+
+    early: rows are written while their windows are open.
     """
-    found: list[RuleFinding] = []
+    fine: list[CompiledRule] = []
+    wrong: list[RuleFinding] = []
+    for number, rule in enumerate(rules):
+        compiler = _Compiler(number, rule, query, report_for, run)
+        compiled = compiler.compile(early=early)
+        if compiled is not None:
+            fine.append(compiled)
+        wrong += compiler.found
+    return tuple(fine), tuple(wrong)
 
-    def condition(part: str, text: str) -> Expr | None:
-        report = report_for(text)
+
+class _Compiler:
+    """Compiles one rule, and collects the findings about it."""
+
+    def __init__(self, number: int, rule: RuleText, query: Result, report_for: ReportFor, run: Run) -> None:
+        self._number, self._rule, self._query = number, rule, query
+        self._report_for, self._run = report_for, run
+        self._types = {output.name: output.value.type for output in query.outputs if output.name}
+        self.found: list[RuleFinding] = []
+
+    def compile(self, *, early: bool) -> CompiledRule | None:
+        """Compile the rule; None where there are findings."""
+        rule = self._rule
+        if early or fixed_size(whole.window(self._query)) is None:
+            why = "its rows are written while their windows are open" if early else "it has none"
+            text = f"Rules judge each window once, of a query that is grouped by one TUMBLE or HOP: {why}."
+            self._fail("when", rule.when, "RULE_NEEDS_WINDOW", text)
+            return None
+        when = self._condition("when", rule.when)
+        compared = _comparison(when) if when is not None else None
+        over = self._over(when, compared)
+        for place, name in enumerate(rule.key):
+            if (problem := _wrong_key(name, self._types)) is not None:
+                self._fail(f"key[{place}]", name, *problem)
+        named = self._named()
+        if self.found or when is None:
+            return None
+        conditions = [one for one in (when, over) if one is not None]
+        read = tuple(dict.fromkeys((*(name for one in conditions for name in _columns(one)), *named)))
+        key = rule.key or tuple(name for name in self._types if role_of(name) is Role.TAG)
+        outputs = (output.name for output in self._query.outputs)
+        by_name = dict(zip(outputs, lineage.origins(self._query), strict=True))
+        origins = lineage.NONE.union(*(by_name[name] for name in (*read, *key)))
+        resolve = sql_of(over) if over is not None else ""
+        return CompiledRule(rule, sql_of(when), resolve, key, read, compared, tuple(sorted(origins)))
+
+    def _over(self, when: Expr | None, compared: Comparison | None) -> Expr | None:
+        """Check the condition under which an incident is over; None where the rule says none."""
+        rule = self._rule
+        if rule.resolve_when:
+            return self._condition("resolve_when", rule.resolve_when)
+        if not rule.clear or when is None:
+            return None
+        if compared is None or _is_joined(when):
+            message = "It needs a `when` that compares one column with a number; else write `resolve_when`."
+            self._fail("clear", f"{rule.clear:.0%}", "CLEAR_NOT_POSSIBLE", message)
+            return None
+        return self._condition("clear", _cleared(compared, rule.clear))
+
+    def _condition(self, part: str, text: str) -> Expr | None:
+        """Check a condition; None where it has errors."""
+        report = self._report_for(text)
 
         def check() -> Expr:
-            expression = rowconditions.check(parse_expression(text, report), query, report)
+            expression = rowconditions.check(parse_expression(text, report), self._query, report)
             for node in expression.nodes():
                 if node.function:
                     say = f"A rule calls no {node.function}: compute it in the query, and name its column."
                     report.error("UNSUPPORTED_FUNCTION", node.span, say)
             return expression
 
-        expression = judged(report, check)
-        found.extend(RuleFinding(number, part, _say_later(one)) for one in report.findings())
+        expression = self._run(report, check)
+        self._add(part, [_say_later(finding) for finding in report.findings()])
         return None if report.failed else expression
 
-    def fail(part: str, text: str, code: str, message: str, span: tuple[int, int] | None = None) -> None:
-        report = report_for(text)
-        report.error(code, span or (0, len(text)), message)
-        found.extend(RuleFinding(number, part, one) for one in report.findings())
+    def _named(self) -> tuple[str, ...]:
+        """Check the summary; return the columns that it names."""
+        template = self._rule.summary
+        try:
+            parts = summary.parse(template)
+        except summary.TemplateError as error:
+            self._fail(
+                "summary", template, "INVALID_SUMMARY", error.problem, (error.offset, error.offset + 1)
+            )
+            return ()
+        for part in parts:
+            if isinstance(part, summary.Placeholder) and part.column not in self._types:
+                report = self._report_for(template)
+                _refuse_unknown(part, self._types, report)
+                self._add("summary", report.findings())
+        return summary.columns(parts)
 
-    if early or fixed_size(whole.window(query)) is None:
-        why = "its rows are written while their windows are open" if early else "it has none"
-        text = f"Rules judge each window once, of a query that is grouped by one TUMBLE or HOP: {why}."
-        fail("when", rule.when, "RULE_NEEDS_WINDOW", text)
-        return found
-    types = {output.name: output.value.type for output in query.outputs if output.name}
-    when = condition("when", rule.when)
-    compared = _comparison(when) if when is not None else None
-    over: Expr | None = None
-    if rule.resolve_when:
-        over = condition("resolve_when", rule.resolve_when)
-    elif rule.clear and when is not None:
-        if compared is None or _is_joined(when):
-            message = "It needs a `when` that compares one column with a number; else write `resolve_when`."
-            fail("clear", f"{rule.clear:.0%}", "CLEAR_NOT_POSSIBLE", message)
-        else:
-            over = condition("clear", _cleared(compared, rule.clear))
-    key = rule.key or tuple(name for name in types if role_of(name) is Role.TAG)
-    for place, name in enumerate(rule.key):
-        if (problem := _wrong_key(name, types)) is not None:
-            fail(f"key[{place}]", name, *problem)
-    named: tuple[str, ...] = ()
-    try:
-        parts = summary.parse(rule.summary)
-    except summary.TemplateError as error:
-        fail("summary", rule.summary, "INVALID_SUMMARY", error.problem, (error.offset, error.offset + 1))
-    else:
-        named = summary.columns(parts)
-        for one in parts:
-            if isinstance(one, summary.Placeholder) and one.column not in types:
-                _refuse_unknown(one, types, report := report_for(rule.summary))
-                found.extend(RuleFinding(number, "summary", finding) for finding in report.findings())
-    if found or when is None:
-        return found
-    conditions = [one for one in (when, over) if one is not None]
-    read = tuple(dict.fromkeys((*(name for one in conditions for name in _columns(one)), *named)))
-    by_name = dict(zip((output.name for output in query.outputs), lineage.origins(query), strict=True))
-    origins = lineage.NONE.union(*(by_name[name] for name in (*read, *key)))
-    return CompiledRule(
-        rule,
-        sql_of(when),
-        sql_of(over) if over is not None else "",
-        key,
-        read,
-        compared,
-        tuple(sorted(origins)),
-    )
+    def _fail(self, part: str, text: str, code: str, message: str, span: Span | None = None) -> None:
+        report = self._report_for(text)
+        report.error(code, span or (0, len(text)), message)
+        self._add(part, report.findings())
+
+    def _add(self, part: str, findings: Sequence[Finding]) -> None:
+        self.found += [RuleFinding(self._number, part, finding) for finding in findings]
 
 
 def _say_later(finding: Finding) -> Finding:
@@ -204,23 +235,3 @@ def _cleared(comparison: Comparison, share: float) -> str:
     room = abs(limit) * Exact(repr(share))
     end = limit - room if comparison.above else limit + room
     return f"{quote_name(comparison.column)} {'<=' if comparison.above else '>='} {end:f}"
-
-
-def compile_rules(
-    rules: Sequence[RuleText],
-    query: Result,
-    report_for: Callable[[str], Report],
-    judged: Callable[[Report, Callable[[], Expr]], Expr | None],
-    *,
-    early: bool,
-) -> tuple[tuple[CompiledRule, ...], tuple[RuleFinding, ...]]:
-    """Compile rules; return those without findings, and all findings about the others."""
-    fine: list[CompiledRule] = []
-    wrong: list[RuleFinding] = []
-    for number, rule in enumerate(rules):
-        result = compile_rule(number, rule, query, report_for, judged, early=early)
-        if isinstance(result, CompiledRule):
-            fine.append(result)
-        else:
-            wrong += result
-    return tuple(fine), tuple(wrong)

@@ -3,12 +3,13 @@
     judge    memory, rules, rows -> the memory after them, and what was observed
 
 Time is the end of a window. How rows are divided into calls changes nothing, as long as windows come in their
-order and a call has all rows of the windows up to its end; rows of windows that were judged are passed over. A rule is true of
-a key in a window if it is true of one of its rows, and over if it is over for all of them.
+order and a call has all rows of the windows up to its end; rows of windows that were judged are passed over.
+A rule is true of a key in a window if it is true of one of its rows, and over if it is over for all of them.
 
-A key fires once the rule was true of it in as many windows in a row as it says. It is over in the first window in
-which the rule is not true, and is over; or GONE_WINDOWS after its last row. At most MOST_TOLD keys of a rule have an
-incident each; all others have one together, which tells how many they are, and the worst of them.
+A key fires once the rule was true of it in as many windows in a row as it says. It is over in the first
+window in which the rule is not true, and is over; or GONE_WINDOWS after its last row. At most MOST_TOLD keys
+of a rule have an incident each; all others have one together, which tells how many they are, and the worst of
+them.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from typing import Any, Final, NamedTuple
 from daggers.v1 import rules_pb2
 
 from daggerspec import alertrules
+from daggerspec.alertrules import Key
 from daggersql.rules import summary
 from daggersql.rules.compiled import CompiledRule
-from daggersql.rules.memory import Key, KeyMemory, Memory, RuleMemory
+from daggersql.rules.memory import KeyMemory, Memory, RuleMemory
 
 GONE_WINDOWS: Final = 10
 """Windows without a row of a key after which its incident is over."""
@@ -221,7 +223,7 @@ class _Judging:
         self._keys[key] = now
 
     def _choose(self, rows: Sequence[JudgedRow], *, is_true: bool) -> JudgedRow:
-        """Choose the row that is told of, of those with one key and window: the worst, whatever their order."""
+        """Choose the row to tell of among those with one key and window: the worst, whatever their order."""
         meant = [row for row in rows if row.is_true] if is_true else list(rows)
         compared = self._rule.compiled.comparison
         sign = -1 if compared is None or compared.above else 1

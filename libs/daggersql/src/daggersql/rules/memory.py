@@ -1,14 +1,14 @@
-"""What is remembered of rules between windows: the keys that a rule was true of, and since when. Plain values."""
+"""What is remembered of rules between windows: the keys that a rule was true of, and since when. Plain
+values.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
-Key: TypeAlias = tuple[str | None, ...]
-"""Values of a rule's key columns, as texts; None for NULL."""
+from daggerspec.alertrules import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Memory:
         """Number of keys."""
         return sum(len(rule.keys) for rule in self.rules.values())
 
-    def active(self, rule: str) -> frozenset[Key]:
+    def active(self, rule: str, digest: str) -> frozenset[Key]:
         """Return the keys of a rule of which every row is judged: those that fire or may soon."""
         memory = self.rules.get(rule)
-        return frozenset(memory.keys) if memory else frozenset()
+        return frozenset(memory.keys) if memory is not None and memory.digest == digest else frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """Convert it for a file."""
@@ -98,10 +98,3 @@ class Memory:
             },
             memory["judged"],
         )
-
-
-def key_text(value: Any) -> str | None:
-    """Write a value of a key column; NULL stays None."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value)

@@ -3,8 +3,8 @@
     parse    a template -> its parts, or TemplateError with the place
     render   parts and values -> one line for a person
 
-A form behind a colon is `,`, then `.2f`, `.1%` or `.1e` with any number of digits, or `d`; each may be left out.
-`{{` and `}}` are braces.
+A form behind a colon is `,`, then `.2f`, `.1%` or `.1e` with any number of digits, or `d`; each may be left
+out. `{{` and `}}` are braces.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def text_of(value: Any) -> str:
 
 
 def one_line(text: str) -> str:
-    """Make one line of a text, without control characters and characters that turn the direction of writing."""
+    """Make one line of a text, without characters that control, or turn the direction of writing."""
     printable = "".join(character if character.isprintable() else " " for character in text)
     line = " ".join(printable.split())
     return line if len(line) <= MOST else line[: MOST - 1] + "…"

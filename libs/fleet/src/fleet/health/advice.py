@@ -176,6 +176,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "Give it more processors or a cheaper query; `daggers logs {name}` says how long a batch takes, and"
         " in what.",
     ),
+    "RULE": Advice(
+        "rule",
+        _UNKNOWN,
+        "Read its runbook, if it names one; `daggers get {name}` shows the rule and its rows.",
+    ),
     "KAFKA_AWAY": Advice(
         "Kafka",
         _EXTERNAL,

@@ -33,6 +33,8 @@ from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
 from runtime.launch.shadow import CHECK_S, Shadow
 from runtime.references.loading import References
+from runtime.rules.judging import RuleJudge, RulesInForce
+from runtime.rules.observations import Observations
 from runtime.source.planner import pace
 from runtime.spark import executors, helpers, queries
 from runtime.spark import session as spark
@@ -106,6 +108,7 @@ class Driver:
             job.check_sinks(assembled.written_targets)
         if launch.must_stop():
             return
+        rules = self._begin_rules(plan)
         boundary = Boundary(launch.run_dir, assembled.source.windows, chosen.watermark)
         batches = Batches(
             launch,
@@ -114,6 +117,7 @@ class Driver:
             source=assembled.source,
             references=references,
             boundary=boundary,
+            rules=rules,
             shadow=shadow,
             lookahead=plan.lookahead,
             read_until=assembled.source.read_until,
@@ -152,6 +156,7 @@ class Driver:
                 watcher.check()
                 if boundary.is_reached():
                     launch.stop()
+            rules.take(launch.run_dir / rundir.RULES)
             listener.check()
 
         while assembled.closing:
@@ -170,6 +175,27 @@ class Driver:
         backlog.follow(launch)
         self._watch(query, batches, check)
         batches.save_last_event_times()
+
+    def _begin_rules(self, plan: daggersql.Plan) -> RuleJudge:
+        """Put the alert rules of the launch in force. Raises: JobError."""
+        launch, windows = self._launch, daggersql.fixed_size(plan.window)
+
+        def note(rules: RulesInForce) -> None:
+            step = partial(progress.rules_taken, revision=rules.revision, digest=rules.digest)
+            launch.heartbeat.update(step)
+
+        rules = RuleJudge(
+            self._spec.dagger,
+            generation=self._spec.generation,
+            created=self._spec.created,
+            root=lambda: launch.root,
+            slide=windows.slide if windows else None,
+            compile_rules=partial(planned.compile_rules, self._spec),
+            sender=Observations(self._spec.platform),
+            taken=note,
+        )
+        rules.put(self._spec.version, self._spec.spec.alerts)
+        return rules
 
     def _master_pages(self) -> tuple[str, ...]:
         """Return the URLs of the pages of its standalone masters; none where it has none."""

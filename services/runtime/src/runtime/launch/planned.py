@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from daggers.v1 import spec_pb2
+from daggers.v1 import rules_pb2, spec_pb2
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
 import daggersql
-from daggerspec import query, rules, state
+from daggerspec import alertrules, query, rules, state
 from daggerspec import sinks as rulebook
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.kind import ValidationContext
@@ -59,6 +59,21 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     if violations or answer.plan is None:
         raise violation_error(violations)
     return answer.plan
+
+
+def compile_rules(
+    spec: spec_pb2.JobSpec, rules: Sequence[rules_pb2.AlertRule]
+) -> tuple[daggersql.CompiledRule, ...]:
+    """Compile alert rules by the launch's query. Raises: JobError (USER) with all that is wrong with them."""
+    changed = spec_pb2.JobSpec()
+    changed.CopyFrom(spec)
+    del changed.spec.alerts[:]
+    changed.spec.alerts.extend(rules)
+    answer = _check_query(query.of(spec.spec), changed, LaunchCatalogue(changed))
+    wrong = [*alertrules.violations("spec.alerts", changed.spec), *answer.wrong_rules("spec.alerts")]
+    if wrong or answer.plan is None:
+        raise violation_error(wrong)
+    return answer.plan.rules
 
 
 def _find_foreign_destinations(spec: spec_pb2.JobSpec) -> Iterator[Violation]:
