@@ -120,6 +120,12 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _EXTERNAL,
         "Give its host more processors or memory, or fewer daggers (`daggers list`): it goes on by itself.",
     ),
+    Reason.RULES_NOT_TAKEN: Advice(
+        "rules",
+        _INTERNAL,
+        "Use `daggers restart {name}`: a driver of an older version judges no rules; `daggers logs {name}`"
+        " says whether it refused them.",
+    ),
     Reason.WAITING_FOR_EXECUTORS: Advice(
         "cluster",
         _EXTERNAL,
