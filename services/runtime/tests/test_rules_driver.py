@@ -6,12 +6,11 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic
 from daggers.v1 import rules_pb2
 from google.protobuf import json_format
 from services.runtime.tests.job_driver import bookings, log_sink
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.sink_contract import create, records
+from services.runtime.tests.sink_contract import records
 from tests.integration.bookings import spread
 
 from chassis.files import replace_text
@@ -46,10 +45,9 @@ def turns(kafka: str, dagger: Dagger) -> list[Turn]:
 
 
 def test_a_rule_fires_and_is_over_once_over_a_kill_and_an_edit(tmp_path: Path, kafka: str) -> None:
-    create(kafka, NewTopic(OBSERVATIONS, 1, 1))
     dagger = Dagger(tmp_path, kafka, sinks=[log_sink(5)], alerts=[BUSY], idle_timeout_s=0)
     minute = 60
-    many = spread(range(2 * minute), cities=1) * 1
+    many = spread(range(2 * minute), cities=1)
     few = [(second, 1) for second in (130, 190)]
 
     with dagger.launch() as first:
