@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from daggers.v1 import rules_pb2
 from google.protobuf import json_format
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daggersql.rules import engine
@@ -48,7 +48,7 @@ def run(
     return observed
 
 
-def told(observed: Iterable[rules_pb2.RuleObserved]) -> list[tuple[str, int, str]]:
+def turns_of(observed: Iterable[rules_pb2.RuleObserved]) -> list[tuple[str, int, str]]:
     states = {1: "fired", 2: "changed", 3: "resolved"}
     return [
         (states[one.state], one.window.ToMicroseconds() // MINUTE, one.key.get("city", ""))
@@ -61,7 +61,7 @@ def test_a_rule_fires_once_and_is_over_in_the_first_window_in_which_it_is_not_tr
 
     observed = run([rule(summary="{n:.1f} in all")], [(rows, 5)])
 
-    assert told(observed) == [("fired", 2, "a"), ("resolved", 4, "a")]
+    assert turns_of(observed) == [("fired", 2, "a"), ("resolved", 4, "a")]
     fired, resolved = observed
     assert (fired.summary, fired.value, fired.limit) == ("11.0 in all", 11.0, LIMIT)
     assert (resolved.summary, resolved.since.ToMicroseconds()) == ("many is over: n 10", 2 * MINUTE)
@@ -82,13 +82,16 @@ def test_it_has_to_be_true_in_windows_that_follow_each_other(
 ) -> None:
     rows = [row(1, 11), row(3, 11), row(4, 11), row(5, 11)]  # no row in minute 2
 
-    assert told(run([rule(**fields)], [(rows, 5)])) == expected
+    assert turns_of(run([rule(**fields)], [(rows, 5)])) == expected
 
 
 def test_between_its_limits_an_incident_goes_on() -> None:
     rows = [row(minute, n, over_below=5) for minute, n in enumerate([11, 8, 6, 11, 5, 4], 1)]
 
-    assert told(run([rule(resolve_when="n < 5")], [(rows, 6)])) == [("fired", 1, "a"), ("resolved", 6, "a")]
+    assert turns_of(run([rule(resolve_when="n < 5")], [(rows, 6)])) == [
+        ("fired", 1, "a"),
+        ("resolved", 6, "a"),
+    ]
 
 
 def test_null_is_not_true_and_a_null_key_is_a_key() -> None:
@@ -96,16 +99,16 @@ def test_null_is_not_true_and_a_null_key_is_a_key() -> None:
 
     observed = run([rule()], [(rows, 2)])
 
-    assert told(observed) == [("fired", 1, ""), ("resolved", 2, "")]
+    assert turns_of(observed) == [("fired", 1, ""), ("resolved", 2, "")]
     assert observed[1].summary == "many is over: n unknown"
 
 
 def test_a_key_without_rows_is_over_after_some_windows() -> None:
     silent = 1 + GONE_WINDOWS
 
-    assert told(run([rule()], [([row(1, 11)], silent - 1)])) == [("fired", 1, "a")]
+    assert turns_of(run([rule()], [([row(1, 11)], silent - 1)])) == [("fired", 1, "a")]
     observed = run([rule()], [([row(1, 11)], silent - 1), ([], silent), ([row(silent + 1, 11)], silent + 1)])
-    assert told(observed) == [("fired", 1, "a"), ("resolved", silent, "a"), ("fired", silent + 1, "a")]
+    assert turns_of(observed) == [("fired", 1, "a"), ("resolved", silent, "a"), ("fired", silent + 1, "a")]
     assert observed[1].summary == f"many: no row for {GONE_WINDOWS} windows"
 
 
@@ -125,23 +128,23 @@ def test_an_edited_and_a_removed_rule_resolve_what_they_fired() -> None:
     after, changed = judge(memory, [edited], [row(2, 11)], 2 * MINUTE)
     _, removed = judge(memory, [], [], 2 * MINUTE)
 
-    assert told(changed) == [("resolved", 1, "a"), ("fired", 2, "a")]
+    assert turns_of(changed) == [("resolved", 1, "a"), ("fired", 2, "a")]
     assert changed[0].summary == "the rule many was changed"
-    assert (told(removed), removed[0].summary) == ([("resolved", 1, "a")], "the rule many was removed")
+    assert (turns_of(removed), removed[0].summary) == ([("resolved", 1, "a")], "the rule many was removed")
     assert after.rules["many"].digest == edited.digest != first.digest
 
 
 def test_beyond_the_most_keys_one_incident_tells_how_many_and_the_worst(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine, "MOST_TOLD", 2)
+    monkeypatch.setattr(engine, "MOST_INCIDENTS", 2)
     rows = [row(1, 11 + n, f"c{n:02}") for n in range(15)]
     later = [row(2, 11, f"c{n:02}") for n in range(14)] + [row(2, 1, "c14")]
     end = [row(3, 1, f"c{n:02}") for n in range(15)]
 
     observed = run([rule()], [(rows, 1), (later, 2), (end, 3)])
 
-    assert [(*one[:2], len(one[2])) for one in told(observed)] == [
+    assert [(*one[:2], len(one[2])) for one in turns_of(observed)] == [
         ("fired", 1, 3), ("fired", 1, 3), ("fired", 1, 0),
         ("changed", 2, 0),
         ("resolved", 3, 3), ("resolved", 3, 3), ("resolved", 3, 0),
@@ -160,19 +163,20 @@ def test_beyond_what_is_remembered_no_key_is_judged_until_there_is_room(
         ([row(2, 1, "a"), row(2, 11, "b"), row(2, 11, "c")], 2),
     ]
 
-    assert told(run([rule()], batches)) == [
+    assert turns_of(run([rule()], batches)) == [
         ("fired", 1, "a"), ("fired", 1, "b"), ("resolved", 2, "a"), ("fired", 2, "c"),
     ]  # fmt: skip
 
 
 # ---- Properties ------------------------------------------------------------------------------------------
 
+FEWER = settings(max_examples=max(settings.default.max_examples // 2, 10))
 WINDOWS = st.lists(
     st.dictionaries(
         st.sampled_from(["a", "b", None]),
         st.one_of(st.none(), st.integers(0, 20).map(float)),
     ),
-    max_size=30,
+    max_size=14,
 )
 RULES = st.builds(rule, for_windows=st.integers(0, 3), resolve_when=st.just(""))
 
@@ -181,9 +185,10 @@ def rows_of(windows: Sequence[dict[str | None, float | None]]) -> list[JudgedRow
     return [row(minute, n, city) for minute, window in enumerate(windows, 1) for city, n in window.items()]
 
 
-@given(windows=WINDOWS, judged=RULES, data=st.data())
+@FEWER
+@given(windows=WINDOWS, one_rule=RULES, data=st.data())
 def test_no_division_into_batches_and_no_repetition_changes_what_is_observed(
-    windows: list[dict[str | None, float | None]], judged: JudgedRule, data: st.DataObject
+    windows: list[dict[str | None, float | None]], one_rule: JudgedRule, data: st.DataObject
 ) -> None:
     rows, last = rows_of(windows), len(windows)
     ends = sorted(data.draw(st.sets(st.integers(1, max(last, 1)))) | {last})
@@ -194,34 +199,36 @@ def test_no_division_into_batches_and_no_repetition_changes_what_is_observed(
         batches += [(batch, end)] * (2 if repeated else 1)
         begin = end
 
-    whole, divided = run([judged], [(rows, last)]), run([judged], batches)
+    whole, divided = run([one_rule], [(rows, last)]), run([one_rule], batches)
 
     assert [json_format.MessageToDict(one) for one in divided] == [
         json_format.MessageToDict(one) for one in whole
     ]
 
 
-@given(windows=WINDOWS, judged=RULES)
+@FEWER
+@given(windows=WINDOWS, one_rule=RULES)
 def test_rows_that_are_not_true_of_silent_keys_need_not_be_judged(
-    windows: list[dict[str | None, float | None]], judged: JudgedRule
+    windows: list[dict[str | None, float | None]], one_rule: JudgedRule
 ) -> None:
-    """A worker hands on what is true, and what is remembered: the driver observes the same."""
+    """Compare with a worker that hands on what is true, and what is remembered."""
     memory, filtered = Memory(), []
     for minute, window in enumerate(windows, 1):
         rows = rows_of([window])
         moved = [replace_window(one, minute) for one in rows]
-        active = memory.active("many", judged.digest)
+        active = memory.active("many", one_rule.digest)
         passed = [one for one in moved if one.is_true or one.key in active]
-        memory, more = judge(memory, [judged], passed, minute * MINUTE)
+        memory, more = judge(memory, [one_rule], passed, minute * MINUTE)
         filtered += more
 
-    assert filtered == run([judged], [(rows_of(windows), len(windows))])
+    assert filtered == run([one_rule], [(rows_of(windows), len(windows))])
 
 
 def replace_window(one: JudgedRow, minute: int) -> JudgedRow:
     return one._replace(window=minute * MINUTE)
 
 
+@FEWER
 @given(windows=WINDOWS, count=st.integers(1, 3))
 def test_what_fires_is_what_a_plain_recount_finds(
     windows: list[dict[str | None, float | None]], count: int
@@ -247,6 +254,6 @@ def test_what_fires_is_what_a_plain_recount_finds(
                 expected.append((minute, city or "", "fired"))
                 firing = True
 
-    observed = told(run([rule(for_windows=count)], [(rows_of(windows), len(windows))]))
+    observed = turns_of(run([rule(for_windows=count)], [(rows_of(windows), len(windows))]))
 
     assert sorted((minute, city, state) for state, minute, city in observed) == sorted(expected)

@@ -17,12 +17,14 @@ SQL = (
 RECORDS = "SELECT order_number, fare AS mean, 1 AS n, rowtime FROM bookings"
 
 
-def checked(*rules: RuleText, sql: str = SQL, early: bool = False) -> CheckResult:
+def check_rules(*rules: RuleText, sql: str = SQL, early: bool = False) -> CheckResult:
     return check(sql, tables(), early=early, rules=rules)
 
 
 def test_a_rule_is_compiled_with_its_key_its_columns_and_its_comparison() -> None:
-    result = checked(RuleText("slow", "mean > 0.5 AND n >= 100", summary="{tag_service}: {mean:.1%} of {n}"))
+    result = check_rules(
+        RuleText("slow", "mean > 0.5 AND n >= 100", summary="{tag_service}: {mean:.1%} of {n}")
+    )
 
     assert result.rules == ()
     assert result.plan is not None
@@ -45,7 +47,7 @@ def test_a_rule_is_compiled_with_its_key_its_columns_and_its_comparison() -> Non
     ],
 )
 def test_the_comparison_that_decides_is_found(when: str, expected: Comparison | None) -> None:
-    plan = checked(RuleText("r", when)).plan
+    plan = check_rules(RuleText("r", when)).plan
 
     assert plan is not None
     assert plan.rules[0].comparison == expected
@@ -60,7 +62,7 @@ def test_the_comparison_that_decides_is_found(when: str, expected: Comparison | 
     ],
 )
 def test_clear_is_the_limit_less_a_share_of_it(when: str, share: float, resolve: str) -> None:
-    plan = checked(RuleText("r", when, clear=share)).plan
+    plan = check_rules(RuleText("r", when, clear=share)).plan
 
     assert plan is not None
     assert resolve.split()[0] in plan.rules[0].resolve
@@ -90,7 +92,7 @@ def test_clear_is_the_limit_less_a_share_of_it(when: str, share: float, resolve:
 def test_what_is_wrong_with_a_rule_has_its_part_and_place(
     rule: RuleText, part: str, code: str, column: int
 ) -> None:
-    result = checked(RuleText("fine", "n > 1"), rule)
+    result = check_rules(RuleText("fine", "n > 1"), rule)
     [violation] = result.wrong_rules("spec.alerts")
 
     assert result.plan is not None  # the query is well
@@ -101,13 +103,13 @@ def test_what_is_wrong_with_a_rule_has_its_part_and_place(
 
 @pytest.mark.parametrize(("sql", "early"), [(RECORDS, False), (SQL, True)])
 def test_a_rule_needs_windows_whose_rows_are_written_once(sql: str, early: bool) -> None:
-    [violation] = checked(RuleText("r", "n > 3"), sql=sql, early=early).wrong_rules("alerts")
+    [violation] = check_rules(RuleText("r", "n > 3"), sql=sql, early=early).wrong_rules("alerts")
 
     assert (violation.field, violation.reason) == ("alerts[0].when", "RULE_NEEDS_WINDOW")
 
 
 def test_rules_are_no_part_of_the_query_and_of_its_state() -> None:
-    plain, ruled = checked().plan, checked(RuleText("r", "n > 3")).plan
+    plain, ruled = check_rules().plan, check_rules(RuleText("r", "n > 3")).plan
 
     assert plain is not None
     assert ruled is not None

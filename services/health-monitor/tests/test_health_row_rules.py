@@ -38,7 +38,7 @@ DAGGER = Dagger(
 )
 
 
-def observed(
+def observation(
     state: rules_pb2.RuleState.ValueType, minute: int, api: str = "a", rule: rules_pb2.AlertRule = RULE
 ) -> rules_pb2.RuleObserved:
     one = rules_pb2.RuleObserved(
@@ -77,7 +77,7 @@ class Watching:
 def test_each_key_has_an_incident_that_says_all_of_it() -> None:
     watching = Watching()
 
-    first, second = watching.judge(observed(FIRED, 1), observed(FIRED, 1, "b"))
+    first, second = watching.judge(observation(FIRED, 1), observation(FIRED, 1, "b"))
 
     assert isinstance(first, alerts_pb2.AlertFired)
     assert (first.meta.rule, dict(first.meta.key), first.meta.incident) == ("api_errors", {"tag_api": "a"}, 1)
@@ -93,14 +93,14 @@ def test_each_key_has_an_incident_that_says_all_of_it() -> None:
 
 def test_what_is_observed_twice_or_late_changes_nothing() -> None:
     watching = Watching()
-    watching.judge(observed(FIRED, 1))
+    watching.judge(observation(FIRED, 1))
 
-    assert watching.judge(observed(FIRED, 1)) == []
-    [over] = watching.judge(observed(RESOLVED, 3))
+    assert watching.judge(observation(FIRED, 1)) == []
+    [over] = watching.judge(observation(RESOLVED, 3))
     assert (over.summary, over.meta.incident) == ("a fails", 1)
     assert over.until.ToDatetime(tzinfo=UTC) == NOON + 3 * MINUTE
-    assert watching.judge(observed(FIRED, 1), observed(RESOLVED, 3)) == []
-    [again] = watching.judge(observed(FIRED, 4))
+    assert watching.judge(observation(FIRED, 1), observation(RESOLVED, 3)) == []
+    [again] = watching.judge(observation(FIRED, 4))
     assert again.meta.incident == 2
 
 
@@ -118,7 +118,7 @@ def test_what_is_observed_twice_or_late_changes_nothing() -> None:
 )
 def test_rules_that_are_no_more_resolve_what_they_fired(changed: dict[str, object], why: str) -> None:
     watching = Watching()
-    watching.judge(observed(FIRED, 1))
+    watching.judge(observation(FIRED, 1))
     watching.set(replace(DAGGER, **changed))  # type: ignore[arg-type]
 
     [over] = watching.judge()
@@ -132,10 +132,10 @@ def test_rules_that_are_no_more_resolve_what_they_fired(changed: dict[str, objec
 
 def test_nothing_turns_before_the_topic_is_read_nor_by_what_is_not_known() -> None:
     watching = Watching()
-    watching.judge(observed(FIRED, 1))
+    watching.judge(observation(FIRED, 1))
     watching.rules = RowRules()  # as another monitor that leads from now on
 
-    assert watching.judge(observed(FIRED, 1, "b")) == []
+    assert watching.judge(observation(FIRED, 1, "b")) == []
     watching.rules.note_read()
     [turn] = watching.judge()
     assert dict(turn.meta.key) == {"tag_api": "b"}  # of a nothing is known: it stays open

@@ -26,8 +26,8 @@ CALM = rules_pb2.AlertRule(name="calm", when="num_of_bookings < 3", key=["tag_ci
 Turn = tuple[str, str, str, str]
 
 
-def observed(kafka: str, dagger: str) -> dict[str, tuple[Turn, rules_pb2.RuleObserved]]:
-    """What a dagger has observed, by the ids of the records."""
+def read_observations(kafka: str, dagger: str) -> dict[str, tuple[Turn, rules_pb2.RuleObserved]]:
+    """Read what a dagger has observed, by the ids of the records."""
     found = {}
     for record in records(kafka, OBSERVATIONS):
         one = rules_pb2.RuleObserved.FromString(record.value() or b"")
@@ -41,7 +41,7 @@ def observed(kafka: str, dagger: str) -> dict[str, tuple[Turn, rules_pb2.RuleObs
 
 
 def turns(kafka: str, dagger: Dagger) -> list[Turn]:
-    return sorted(turn for turn, _ in observed(kafka, dagger.name).values())
+    return sorted(turn for turn, _ in read_observations(kafka, dagger.name).values())
 
 
 def test_a_rule_fires_and_is_over_once_over_a_kill_and_an_edit(tmp_path: Path, kafka: str) -> None:
@@ -55,7 +55,7 @@ def test_a_rule_fires_and_is_over_once_over_a_kill_and_an_edit(tmp_path: Path, k
         first.until_true(lambda: turns(kafka, dagger) != [])
         beat = first.until(lambda beat: beat.rules_revision == 1)
         first.kill()
-    fired = observed(kafka, dagger.name)
+    fired = read_observations(kafka, dagger.name)
     with dagger.launch() as second:
         dagger.write(*bookings(few[1:]))
         second.until_true(lambda: len(turns(kafka, dagger)) == 2)

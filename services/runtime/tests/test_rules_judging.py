@@ -45,19 +45,19 @@ class Kafka:
     """Takes observations, or none while it is away."""
 
     def __init__(self) -> None:
-        self.taken: list[rules_pb2.RuleObserved] = []
+        self.observations: list[rules_pb2.RuleObserved] = []
         self.away = False
 
     def write(self, observed: Sequence[rules_pb2.RuleObserved]) -> Sequence[rules_pb2.RuleObserved]:
         if self.away:
             return observed
-        self.taken += observed
+        self.observations += observed
         return ()
 
     @property
-    def told(self) -> list[tuple[str, str, int]]:
-        """What was told, each once, in the order of its first coming."""
-        once = {event_id(one): one for one in reversed(self.taken)}
+    def turns(self) -> list[tuple[str, str, int]]:
+        """Turns, each once, in the order of its first coming."""
+        once = {event_id(one): one for one in reversed(self.observations)}
         return [
             (
                 rules_pb2.RuleState.Name(one.state).removeprefix("RULE_STATE_"),
@@ -85,27 +85,27 @@ class Driver:
     """The judge of one launch after another, over one directory."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.kafka, self.taken = folder, Kafka(), list[RulesInForce]()
+        self.folder, self.kafka, self.revisions = folder, Kafka(), list[RulesInForce]()
         self.created = 3
         self.launch()
 
     def launch(self, *rules: rules_pb2.AlertRule, revision: int = 1) -> None:
         self.judge = RuleJudge(
             "calls", generation=7, created=self.created, root=lambda: LocalPlace(self.folder), slide=MINUTE,
-            compile_rules=compile_rules, sender=self.kafka, taken=self.taken.append,
+            compile_rules=compile_rules, sender=self.kafka, on_rules=self.revisions.append,
         )  # fmt: skip
         self.judge.put(revision, rules or (BUSY,))
 
     def batch(self, minute: int, rows: dict[str, int | None]) -> None:
         """Judge a batch that closes one window, as a driver and its workers do."""
         self.judge.begin_batch(cast(Any, Plan()))
-        selected = cast(tuple[SelectedRule, ...], pickle.loads(pickle.dumps(self.judge.selected())))
+        selected = cast(tuple[SelectedRule, ...], pickle.loads(pickle.dumps(self.judge.select())))
         content = select_rows(arrow(minute, rows, len(selected)), selected) if selected else b""
         self.judge.end_batch([content] if content else [], NOON + minute * MINUTE)
 
 
 def arrow(minute: int, rows: dict[str, int | None], rules: int = 1) -> pa.RecordBatch:
-    """A batch of one window with the columns of rules: `n > 10` is true, `n < 3` is true."""
+    """Build a batch of one window with the columns of rules: `n > 10` is true, `n < 3` is true."""
     conditions = [lambda n: n is not None and n > 10, lambda n: n is not None and n < 3]
     ends = pa.array([NOON + minute * MINUTE] * len(rows), pa.timestamp("us", "UTC"))
     columns: dict[str, pa.Array] = {
@@ -128,13 +128,13 @@ def driver(tmp_path: Path) -> Driver:
 def test_only_rows_that_say_something_leave_a_worker() -> None:
     batch = arrow(1, {"a": 11, "b": 1, "c": 2, "d": None})
 
-    def left(*active: str) -> list[tuple[str | None, ...]]:
+    def pass_on(*active: str) -> list[tuple[str | None, ...]]:
         rule = SelectedRule("busy", ("tag_city",), ("n",), frozenset((one,) for one in active))
         content = select_rows(batch, [rule])
         return [row.key for row in read_rows([content] if content else [])]
 
-    assert left() == [("a",)]
-    assert left("c", "d", "e") == [("a",), ("c",), ("d",)]
+    assert pass_on() == [("a",)]
+    assert pass_on("c", "d", "e") == [("a",), ("c",), ("d",)]
     assert select_rows(arrow(1, {"b": 1}), [SelectedRule("busy", ("tag_city",), ("n",), frozenset())]) == b""
 
 
@@ -164,7 +164,7 @@ def test_a_batch_that_is_repeated_observes_the_same_once(driver: Driver) -> None
     driver.batch(2, {"a": 1, "b": 12})
     driver.batch(3, {"b": 1})
 
-    assert driver.kafka.told == [
+    assert driver.kafka.turns == [
         ("FIRED", "a", 1), ("RESOLVED", "a", 2), ("FIRED", "b", 2), ("RESOLVED", "b", 3),
     ]  # fmt: skip
 
@@ -173,13 +173,13 @@ def test_what_kafka_did_not_take_comes_with_the_next_batch_or_launch(driver: Dri
     driver.kafka.away = True
     driver.batch(1, {"a": 11})
     driver.batch(2, {"a": 1})
-    assert driver.kafka.taken == []
+    assert driver.kafka.observations == []
 
     driver.launch()
     driver.kafka.away = False
     driver.batch(3, {"a": 1})
 
-    assert driver.kafka.told == [("FIRED", "a", 1), ("RESOLVED", "a", 2)]
+    assert driver.kafka.turns == [("FIRED", "a", 1), ("RESOLVED", "a", 2)]
 
 
 def test_rules_are_taken_between_batches_and_what_was_fired_is_over(driver: Driver, tmp_path: Path) -> None:
@@ -194,23 +194,23 @@ def test_rules_are_taken_between_batches_and_what_was_fired_is_over(driver: Driv
 
     give(2, rules_pb2.AlertRule(name="busy", when="wrong > 10"))
     give(1, QUIET)
-    assert [rules.revision for rules in driver.taken] == [1]  # refused, and too old
+    assert [rules.revision for rules in driver.revisions] == [1]  # refused, and too old
     give(3)
     driver.batch(2, {"a": 11})
 
-    assert driver.kafka.told == [("FIRED", "a", 1), ("RESOLVED", "a", 1)]
-    assert [(rules.revision, len(rules.rules)) for rules in driver.taken] == [(1, 1), (3, 0)]
-    assert driver.kafka.taken[-1].revision == 3
+    assert driver.kafka.turns == [("FIRED", "a", 1), ("RESOLVED", "a", 1)]
+    assert [(rules.revision, len(rules.rules)) for rules in driver.revisions] == [(1, 1), (3, 0)]
+    assert driver.kafka.observations[-1].revision == 3
 
 
 def test_what_another_dagger_of_the_name_left_is_not_remembered(driver: Driver) -> None:
     driver.batch(1, {"a": 11})
     driver.created = 9
     driver.launch()
-    driver.kafka.taken.clear()
+    driver.kafka.observations.clear()
     driver.batch(2, {"a": 1})
 
-    assert driver.kafka.told == []
+    assert driver.kafka.turns == []
 
 
 def test_a_dagger_without_rules_keeps_no_file(driver: Driver, tmp_path: Path) -> None:
@@ -228,4 +228,4 @@ def test_a_file_that_is_damaged_costs_what_is_remembered_and_not_the_driver(
     driver.launch()
     driver.batch(2, {"a": 12})
 
-    assert driver.kafka.told == [("FIRED", "a", 1), ("FIRED", "a", 2)]
+    assert driver.kafka.turns == [("FIRED", "a", 1), ("FIRED", "a", 2)]

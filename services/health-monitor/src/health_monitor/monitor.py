@@ -205,7 +205,7 @@ class Monitor:
     async def follow_observations(self, tail: KafkaTail) -> None:
         """Take what drivers observe by rules until the tail fails. Raises: LogUnavailable."""
         async with aclosing(
-            tail.follow(self._clock() - row_rules.KEPT, self.row_rules.note_read)
+            tail.follow(self._clock() - row_rules.RETENTION, self.row_rules.note_read)
         ) as arrivals:
             async for arrival in arrivals:
                 if isinstance(arrival.record.message, rules_pb2.RuleObserved):

@@ -79,7 +79,7 @@ class _Compiler:
         for place, name in enumerate(rule.key):
             if (problem := _wrong_key(name, self._types)) is not None:
                 self._fail(f"key[{place}]", name, *problem)
-        named = self._named()
+        named = self._check_summary()
         if self.found or when is None:
             return None
         conditions = [one for one in (when, over) if one is not None]
@@ -102,7 +102,7 @@ class _Compiler:
             message = "It needs a `when` that compares one column with a number; else write `resolve_when`."
             self._fail("clear", f"{rule.clear:.0%}", "CLEAR_NOT_POSSIBLE", message)
             return None
-        return self._condition("clear", _cleared(compared, rule.clear))
+        return self._condition("clear", _write_cleared(compared, rule.clear))
 
     def _condition(self, part: str, text: str) -> Expr | None:
         """Check a condition; None where it has errors."""
@@ -120,7 +120,7 @@ class _Compiler:
         self._add(part, [_say_later(finding) for finding in report.findings()])
         return None if report.failed else expression
 
-    def _named(self) -> tuple[str, ...]:
+    def _check_summary(self) -> tuple[str, ...]:
         """Check the summary; return the columns that it names."""
         template = self._rule.summary
         try:
@@ -229,7 +229,7 @@ def _number(expression: Expr) -> float | None:
     return sign * (-number if expression.literal.minus % 2 else number)
 
 
-def _cleared(comparison: Comparison, share: float) -> str:
+def _write_cleared(comparison: Comparison, share: float) -> str:
     """Write the condition that a column is better than its limit by a share of that."""
     limit = Exact(repr(comparison.limit))
     room = abs(limit) * Exact(repr(share))

@@ -60,7 +60,9 @@ class CompiledRule:
     read: tuple[str, ...]
     """Columns that the condition and the summary read."""
     comparison: Comparison | None
-    """What decides the condition, or the first part of it; None where it compares no column with a number."""
+    """Comparison of a column with a number that decides the condition, or the first part of it; None without
+    one.
+    """
     origins: tuple[tuple[str, str], ...] = ()
     """Tables and dotted paths of the fields that the rule reads: conditions, key and summary."""
 

@@ -7,9 +7,9 @@ order and a call has all rows of the windows up to its end; rows of windows that
 A rule is true of a key in a window if it is true of one of its rows, and over if it is over for all of them.
 
 A key fires once the rule was true of it in as many windows in a row as it says. It is over in the first
-window in which the rule is not true, and is over; or GONE_WINDOWS after its last row. At most MOST_TOLD keys
-of a rule have an incident each; all others have one together, which tells how many they are, and the worst of
-them.
+window in which the rule is not true, and is over; or GONE_WINDOWS after its last row. At most MOST_INCIDENTS
+keys of a rule have an incident each; all others have one together, which tells how many they are, and the
+worst of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from daggersql.rules.memory import KeyMemory, Memory, RuleMemory
 
 GONE_WINDOWS: Final = 10
 """Windows without a row of a key after which its incident is over."""
-MOST_TOLD: Final = 1_000
+MOST_INCIDENTS: Final = 1_000
 """Keys of a rule that have an incident each at once."""
 MOST_KEYS: Final = 100_000
 """Keys of all rules that are remembered; further ones are not judged until there is room."""
@@ -44,7 +44,7 @@ _RESOLVED: Final = rules_pb2.RULE_STATE_RESOLVED
 
 
 class JudgedRow(NamedTuple):
-    """What a rule says of one row."""
+    """Verdict of a rule on one row."""
 
     rule: str
     window: int
@@ -105,23 +105,23 @@ def judge(
     """
     by_rule = defaultdict[str, list[JudgedRow]](list)
     for row in rows:
-        if row.window > memory.judged:
+        if row.window > memory.end:
             by_rule[row.rule].append(row)
-    closed = max(closed, memory.judged)
-    known = {rule.name: rule for rule in rules}
+    closed = max(closed, memory.end)
+    by_name = {rule.name: rule for rule in rules}
     observed: list[rules_pb2.RuleObserved] = []
     for name, before in sorted(memory.rules.items()):
-        if name not in known or known[name].digest != before.digest:
-            observed += _end(name, before, "changed" if name in known else "removed")
-    kept = {
+        if name not in by_name or by_name[name].digest != before.digest:
+            observed += _end(name, before, "changed" if name in by_name else "removed")
+    unchanged = {
         name: before
         for name, before in memory.rules.items()
-        if name in known and known[name].digest == before.digest
+        if name in by_name and by_name[name].digest == before.digest
     }
-    room = MOST_KEYS - sum(len(before.keys) for before in kept.values())
+    room = MOST_KEYS - sum(len(before.keys) for before in unchanged.values())
     after: dict[str, RuleMemory] = {}
     for rule in rules:
-        judging = _Judging(rule, kept.get(rule.name) or RuleMemory(rule.digest), room)
+        judging = _Judging(rule, unchanged.get(rule.name) or RuleMemory(rule.digest), room)
         judging.judge(by_rule[rule.name], closed)
         room = judging.room
         observed += judging.observed
@@ -138,14 +138,16 @@ def _end(name: str, memory: RuleMemory, how: str) -> Iterator[rules_pb2.RuleObse
     """Resolve what a rule has fired that is no more: it was changed, or removed."""
     text = f"the rule {name} was {how}"
     for key, one in memory.keys.items():
-        if one.told:
-            yield _resolved(name, memory.digest, _named(memory.columns, key), one.last, one.since, text)
+        if one.has_incident:
+            yield _build_resolved(
+                name, memory.digest, _name_values(memory.columns, key), one.last, one.since, text
+            )
     if memory.others:
         last = max(one.last for one in memory.keys.values())
-        yield _resolved(name, memory.digest, {}, last, memory.others_since, text)
+        yield _build_resolved(name, memory.digest, {}, last, memory.others_since, text)
 
 
-def _resolved(
+def _build_resolved(
     rule: str, digest: str, key: Mapping[str, str], window: int, since: int, text: str
 ) -> rules_pb2.RuleObserved:
     observed = rules_pb2.RuleObserved(
@@ -156,7 +158,7 @@ def _resolved(
     return observed
 
 
-def _named(columns: Sequence[str], key: Key) -> dict[str, str]:
+def _name_values(columns: Sequence[str], key: Key) -> dict[str, str]:
     return {column: value for column, value in zip(columns, key, strict=True) if value is not None}
 
 
@@ -167,7 +169,7 @@ class _Judging:
         self._rule = rule
         self._keys = dict(memory.keys)
         self._others, self._others_since = memory.others, memory.others_since
-        self._told = sum(one.told for one in self._keys.values())
+        self._incidents = sum(one.has_incident for one in self._keys.values())
         self.room = room
         """How many more keys may be remembered."""
         self.observed: list[rules_pb2.RuleObserved] = []
@@ -198,7 +200,7 @@ class _Judging:
         if before is not None and before.fires:
             if not is_true and all(row.is_over for row in rows):
                 self._drop(key)
-                if before.told:
+                if before.has_incident:
                     self._observe(_RESOLVED, key, window, before.since, values)
             else:
                 self._keys[key] = replace(before, last=window, value=self._rule.measure(values))
@@ -216,15 +218,15 @@ class _Judging:
         since, count = (before.since, before.count + 1) if before is not None and goes_on else (window, 1)
         now = KeyMemory(since, window, count, value=self._rule.measure(values))
         if self._rule.is_long_enough(now):
-            now = replace(now, fires=True, told=self._told < MOST_TOLD)
-            if now.told:
-                self._told += 1
+            now = replace(now, fires=True, has_incident=self._incidents < MOST_INCIDENTS)
+            if now.has_incident:
+                self._incidents += 1
                 self._observe(_FIRED, key, window, since, values)
         self._keys[key] = now
 
     def _choose(self, rows: Sequence[JudgedRow], *, is_true: bool) -> JudgedRow:
         """Choose the row to tell of among those with one key and window: the worst, whatever their order."""
-        meant = [row for row in rows if row.is_true] if is_true else list(rows)
+        candidates = [row for row in rows if row.is_true] if is_true else list(rows)
         compared = self._rule.compiled.comparison
         sign = -1 if compared is None or compared.above else 1
 
@@ -232,10 +234,10 @@ class _Judging:
             value = self._rule.measure(row.values)
             return value is None, sign * (value or 0.0), json.dumps(row.values, sort_keys=True)
 
-        return min(meant, key=rank)
+        return min(candidates, key=rank)
 
     def _drop(self, key: Key) -> None:
-        self._told -= self._keys.pop(key).told
+        self._incidents -= self._keys.pop(key).has_incident
         self.room += 1
 
     # ---- Keys that give no row any more --------------------------------------------------------------------
@@ -251,9 +253,9 @@ class _Judging:
             for key in sorted(gone[end], key=_sortable):
                 before = self._keys[key]
                 self._drop(key)
-                if before.told:
+                if before.has_incident:
                     text = f"{self._rule.name}: no row for {GONE_WINDOWS} windows"
-                    self._say(_RESOLVED, self._named(key), end, before.since, text)
+                    self._say(_RESOLVED, self._name(key), end, before.since, text)
             self._count_others(end)
 
     def _forget(self, closed: int) -> None:
@@ -275,7 +277,7 @@ class _Judging:
         text = self._describe(values)
         if state == _RESOLVED:
             text = f"{self._rule.name} is over: {self._list(values)}"
-        observed = self._say(state, self._named(key), window, since, text)
+        observed = self._say(state, self._name(key), window, since, text)
         for column, value in values.items():
             if value is not None:
                 observed.values[column] = summary.one_line(summary.text_of(value))
@@ -291,7 +293,7 @@ class _Judging:
         text: str,
     ) -> rules_pb2.RuleObserved:
         rule = self._rule.rule
-        observed = _resolved(rule.name, self._rule.digest, key, window, since, text)
+        observed = _build_resolved(rule.name, self._rule.digest, key, window, since, text)
         observed.state, observed.runbook = state, rule.runbook
         observed.severity = alertrules.severity(rule)
         self.observed.append(observed)
@@ -312,7 +314,7 @@ class _Judging:
 
     def _count_others(self, window: int) -> None:
         """Observe how many keys fire without an incident of their own, where that has changed."""
-        others = [(key, one) for key, one in self._keys.items() if one.fires and not one.told]
+        others = [(key, one) for key, one in self._keys.items() if one.fires and not one.has_incident]
         count = len(others)
         if count == self._others:
             return
@@ -340,8 +342,8 @@ class _Judging:
             for key, one in worst
         )
 
-    def _named(self, key: Key) -> dict[str, str]:
-        return _named(self._rule.compiled.key, key)
+    def _name(self, key: Key) -> dict[str, str]:
+        return _name_values(self._rule.compiled.key, key)
 
 
 def _sortable(key: Key) -> tuple[tuple[bool, str], ...]:

@@ -1,4 +1,4 @@
-"""What is remembered of rules between windows: the keys that a rule was true of, and since when. Plain
+"""Memory of rules between windows: the keys that a rule was true of, and since when. Plain
 values.
 """
 
@@ -22,10 +22,10 @@ class KeyMemory:
     count: int
     """Windows in a row in which it was true, before it fired."""
     fires: bool = False
-    told: bool = False
+    has_incident: bool = False
     """True if it has an incident of its own."""
     value: float | None = None
-    """What was compared with the limit in the last window."""
+    """Number that was compared with the limit in the last window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RuleMemory:
     """A rule, and its keys."""
 
     digest: str
-    """What the rule said."""
+    """Digest of the rule."""
     keys: Mapping[Key, KeyMemory] = field(default_factory=dict)
     others: int = 0
     """Keys that fire without an incident of their own, as was last observed."""
@@ -54,7 +54,7 @@ class Memory:
 
     rules: Mapping[str, RuleMemory] = field(default_factory=dict)
     """Those of which something fires, or may soon, by name."""
-    judged: int = 0
+    end: int = 0
     """Event time up to which windows were judged, in us since 1970."""
 
     @property
@@ -75,13 +75,13 @@ class Memory:
                 "others": [rule.others, rule.others_since],
                 "columns": list(rule.columns),
                 "keys": [
-                    [list(key), one.since, one.last, one.count, one.fires, one.told, one.value]
+                    [list(key), one.since, one.last, one.count, one.fires, one.has_incident, one.value]
                     for key, one in rule.keys.items()
                 ],
             }
             for name, rule in self.rules.items()
         }
-        return {"judged": self.judged, "rules": rules}
+        return {"end": self.end, "rules": rules}
 
     @classmethod
     def from_json(cls, memory: Mapping[str, Any]) -> Memory:
@@ -96,5 +96,5 @@ class Memory:
                 )
                 for name, rule in memory["rules"].items()
             },
-            memory["judged"],
+            memory["end"],
         )

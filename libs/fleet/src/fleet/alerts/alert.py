@@ -73,7 +73,7 @@ class Alert:
 
     @property
     def subject(self) -> str:
-        """What it is of: the dagger, or a rule and key of it."""
+        """Subject: the dagger, or a rule and key of it."""
         return _subject(self.dagger, self.rule, self.key)
 
     def meta(self, *, incident: int | None = None) -> alerts_pb2.AlertMeta:

@@ -182,8 +182,8 @@ def progress_age(heartbeat: Heartbeat) -> timedelta | None:
 
 def lacks_rules(dagger: Dagger, heartbeat: Heartbeat) -> bool:
     """Tell whether a driver that runs judges other alert rules than those asked for, or none."""
-    asked = heartbeat.time.ToDatetime(tzinfo=UTC) - dagger.update_time
-    if not dagger.spec.alerts or heartbeat.state != Heartbeat.STATE_RUNNING or asked < RULES_PATIENCE:
+    age = heartbeat.time.ToDatetime(tzinfo=UTC) - dagger.update_time
+    if not dagger.spec.alerts or heartbeat.state != Heartbeat.STATE_RUNNING or age < RULES_PATIENCE:
         return False
     return heartbeat.rules_digest != digest_of_all(dagger.spec.alerts)
 

@@ -22,8 +22,8 @@ from fleet.fold.phases import DELETED, STOPPED
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_RULE
 MOST: Final = 1_000_000
 """Keys whose newest observations are remembered; the oldest are forgotten first."""
-KEPT: Final = timedelta(days=7)
-"""How long the topic keeps observations."""
+RETENTION: Final = timedelta(days=7)
+"""Retention of the topic of observations."""
 _FIRES: Final = (rules_pb2.RULE_STATE_FIRED, rules_pb2.RULE_STATE_CHANGED)
 
 Turn: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved

@@ -146,9 +146,9 @@ class Batches:
         batch = BatchRef(
             f"{self._checkpoint.path.name}/{running.query_id}", batch_id, self._launch.spec.generation
         )
-        judged = self._rules.begin_batch(complete)
-        report, away = self._writing.write(judged, batch, self._rules.selected())
-        self._rules.end_batch(report.judged, closes_until)
+        ruled = self._rules.begin_batch(complete)
+        report, away = self._writing.write(ruled, batch, self._rules.select())
+        self._rules.end_batch(report.rule_rows, closes_until)
         self._end(running, batch_id)
         self._boundary.record_written(closes_until)
         if self._boundary.is_reached():

@@ -132,12 +132,12 @@ class PartWriting:
             if (partition, target.name) not in delivery.done and target.name not in delivery.paused
         ]
         self._quarantine: Quarantine | None = None
-        self._judged: list[bytes] = []
+        self._rule_rows: list[bytes] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows to all sinks; select those that alert rules speak of. Raises: FencedError, JobError."""
         if self._delivery.rules and (selected := select_rows(batch, self._delivery.rules)):
-            self._judged.append(selected)
+            self._rule_rows.append(selected)
         for sink in self._sinks:
             self._delivery.raise_if_fenced()
             rows = _select_rows(batch, sink.target)
@@ -150,8 +150,8 @@ class PartWriting:
             self._quarantine_rows(sink, sink.finish())
         if self._quarantine is not None:
             self._quarantine.flush()  # before sinks that refused rows count as done
-        judged = [line("", JUDGED, content=content) for content in self._judged]
-        return [*(report for sink in self._sinks for report in sink.report()), *judged]
+        rule_lines = [line("", JUDGED, content=content) for content in self._rule_rows]
+        return [*(report for sink in self._sinks for report in sink.report()), *rule_lines]
 
     def _quarantine_rows(self, sink: SinkPart, refused: Sequence[_RefusedRows]) -> None:
         for batch, refusals in refused:

@@ -192,7 +192,7 @@ class Driver:
             slide=windows.slide if windows else None,
             compile_rules=partial(planned.compile_rules, self._spec),
             sender=Observations(self._spec.platform),
-            taken=note,
+            on_rules=note,
         )
         rules.put(self._spec.version, self._spec.spec.alerts)
         return rules

@@ -137,7 +137,7 @@ def set_warnings(
 
 
 def rules_taken(progress: Progress, revision: int, digest: str) -> Progress:
-    """The alert rules of a revision are judged from the next batch on."""
+    """Set the alert rules that are judged from the next batch on."""
     beat = _copy_beat(progress)
     beat.rules_revision, beat.rules_digest = revision, digest
     return replace(progress, beat=beat)

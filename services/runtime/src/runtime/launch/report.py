@@ -74,7 +74,7 @@ class Report:
     """Partitions that stand in the log of a sink, as `SpooledPart`, by sink."""
     spent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Seconds that each worker, by its name, has spent on writing to a sink, by sink."""
-    judged: Sequence[bytes] = ()
+    rule_rows: Sequence[bytes] = ()
     """Rows of which alert rules say something (`rules.selection`)."""
 
     def longest_s(self, sink: str) -> float:
@@ -102,7 +102,7 @@ class Report:
             ),
             _concat(self.spooled, later.spooled),
             _add_seconds(self.spent, later.spent),
-            later.judged,
+            later.rule_rows,
         )
 
     def without_staged(self, sinks: Collection[str]) -> Report:
@@ -138,7 +138,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
     ages, waiting = dict[str, list[PartAges]](), dict[str, datetime]()
     spooled = dict[str, list[bytes]]()
     spent = defaultdict[str, dict[str, float]](dict)
-    judged: list[bytes] = []
+    rule_rows: list[bytes] = []
     done = set()
     for line in lines:
         sink = line["sink"]
@@ -159,7 +159,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
             case "printed":
                 printed.setdefault(sink, []).append(line["text"])
             case "judged":
-                judged.append(bytes(line["content"]))
+                rule_rows.append(bytes(line["content"]))
             case "receipt":
                 receipts.setdefault(sink, []).append(bytes(line["content"]))
             case "ages":
@@ -181,7 +181,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
         waiting=waiting,
         spooled=spooled,
         spent=spent,
-        judged=judged,
+        rule_rows=rule_rows,
     )
 
 

@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Sender(Protocol):
-    """Where observations are sent."""
+    """Sends observations."""
 
     def write(self, observed: Sequence[rules_pb2.RuleObserved]) -> Sequence[rules_pb2.RuleObserved]:
         """Write observations; return those that wait."""
@@ -79,22 +79,22 @@ class RuleJudge:
         slide: timedelta | None,
         compile_rules: Compile,
         sender: Sender,
-        taken: Callable[[RulesInForce], None],
+        on_rules: Callable[[RulesInForce], None],
     ) -> None:
         """created: sequence of the dagger; what is remembered of an older one is another's. root: directory
-        of its checkpoints. slide: of its windows; None where it has none, and so no rules. taken: called
+        of its checkpoints. slide: of its windows; None where it has none, and so no rules. on_rules: called
         whenever rules are in force.
         """
         self._dagger, self._generation, self._created = dagger, generation, created
         self._root, self._slide, self._compile = root, slide, compile_rules
-        self._sender, self._taken = sender, taken
+        self._sender, self._on_rules = sender, on_rules
         self._in_force = RulesInForce(0)
         self._judging = RulesInForce(0)
         self._lock = threading.Lock()
         self._memory: Memory | None = None
         self._waiting: list[rules_pb2.RuleObserved] = []
         self._saved_at = 0.0
-        self._file_seen: tuple[int, int] | None = None
+        self._file_state: tuple[int, int] | None = None
 
     # ---- Rules in force ------------------------------------------------------------------------------------
 
@@ -106,22 +106,22 @@ class RuleJudge:
             ready = prepare(rules, self._compile(rules), self._slide)
         with self._lock:
             self._in_force = RulesInForce(revision, ready)
-        self._taken(self._in_force)
+        self._on_rules(self._in_force)
 
     def take(self, file: Path) -> None:
         """Take newer rules out of a file that the scheduler writes, if it has changed."""
         try:
             state = file.stat()
-            seen = state.st_mtime_ns, state.st_ino
-            if seen == self._file_seen:
+            current = state.st_mtime_ns, state.st_ino
+            if current == self._file_state:
                 return
             rules = json_format.Parse(file.read_text(), rules_pb2.AlertRules(), ignore_unknown_fields=True)
         except FileNotFoundError:
             return
         except (OSError, json_format.ParseError) as problem:
-            logger().warning("rules.unreadable", why=str(problem))
+            logger().warning("rules.file_skipped", why=str(problem))
             return
-        self._file_seen = seen
+        self._file_state = current
         if rules.revision <= self._in_force.revision:
             return
         try:
@@ -133,12 +133,12 @@ class RuleJudge:
     # ---- Batches -------------------------------------------------------------------------------------------
 
     def begin_batch(self, rows: DataFrame) -> DataFrame:
-        """Add what the rules in force say to the rows of a batch, which `selected` and `end_batch` judge."""
+        """Add what the rules in force say to the rows of a batch, which `select` and `end_batch` judge."""
         with self._lock:
             self._judging = self._in_force
         return with_rules(rows, self._judging.compiled)
 
-    def selected(self) -> tuple[SelectedRule, ...]:
+    def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers need of the rules."""
         if not self._judging.rules:
             return ()

@@ -42,7 +42,7 @@ class Observations:
             return ()
         acknowledged: set[int] = set()
 
-        def delivered(number: int) -> Callable[[KafkaError | None, Message], None]:
+        def note_delivery(number: int) -> Callable[[KafkaError | None, Message], None]:
             def note(error: KafkaError | None, _: Message) -> None:
                 if error is None:
                     acknowledged.add(number)
@@ -62,7 +62,7 @@ class Observations:
                 )
                 value = one.SerializeToString(deterministic=True)
                 producer.produce(
-                    OBSERVATIONS, value, one.dagger, headers=[*headers], on_delivery=delivered(number)
+                    OBSERVATIONS, value, one.dagger, headers=[*headers], on_delivery=note_delivery(number)
                 )
             producer.flush(PATIENCE_S)
         except (BufferError, KafkaException) as problem:

@@ -25,7 +25,7 @@ _MICROS: Final = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class SelectedRule:
-    """What a worker needs of a rule. Spark pickles it."""
+    """Rule, as a worker needs it. Spark pickles it."""
 
     name: str
     key: tuple[str, ...]
