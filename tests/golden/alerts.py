@@ -19,7 +19,7 @@ def said_of(ledger: Ledger, entry: dict[str, Any], *, changed: bool) -> dict[str
     """What the fold said of a record, as `then`."""
     then = {"changed": changed, "epoch": ledger.epoch}
     meta = getattr(decoded(entry), "meta", None)
-    return then if meta is None else then | _shown(ledger.alert(meta.dagger, meta.condition))
+    return then if meta is None else then | _shown(ledger.alert_of(meta))
 
 
 def alerts_state(ledger: Ledger) -> dict[str, Any]:
@@ -30,6 +30,7 @@ def alerts_state(ledger: Ledger) -> dict[str, Any]:
         "leader": ledger.leader,
         "alerts": [
             {"dagger": alert.dagger, "condition": alerts_pb2.AlertCondition.Name(alert.condition)}
+            | ({"rule": alert.rule, "key": dict(alert.key)} if alert.rule else {})
             | _shown(alert)
             | {"fired": MessageToDict(alert.fired) if alert.fired else None}
             | {"resolved": MessageToDict(alert.resolved) if alert.resolved else None}

@@ -63,6 +63,14 @@ def kafka(**fields: Any) -> dict[str, Any]:
     return sink(kafka={"topic": "out", **fields})
 
 
+RULE: dict[str, Any] = {"name": "many_orders", "when": "orders > 3"}
+
+
+def alert(**more: Any) -> dict[str, Any]:
+    """Fill the fields of a dagger that has one rule."""
+    return {"alerts": [{**RULE, **more}]}
+
+
 def keep_late(sink: Mapping[str, Any] = MappingProxyType({}), **more: Any) -> dict[str, Any]:
     """Fill the fields of a dagger whose late records go to a topic; `sink`: further fields of that."""
     late = {"name": "late", "kafka": {"topic": "late"}, **sink}
@@ -267,6 +275,32 @@ REFUSED = (
     Case("not latest", stream(start={"latest": False}), one("streams[0].start.latest", "OUT_OF_RANGE")),
     Case("no trigger", {"trigger": "0s"}, one("trigger", "OUT_OF_RANGE")),
     Case("rows before their windows end", {"freshness": "0s"}, one("freshness", "OUT_OF_RANGE")),
+    Case("a rule by what is no column", alert(when="oders > 9"), one("alerts[0].when", "UNKNOWN_COLUMN")),
+    Case("a rule without a condition and a name", {"alerts": [{}]},
+         one("alerts[0].name", "INVALID_NAME") + one("alerts[0].when", "REQUIRED")
+         + one("alerts[0].when", "SYNTAX_ERROR")),
+    Case("two rules of one name", {"alerts": [RULE, RULE]},
+         one("alerts[0].name", "DUPLICATE") + one("alerts[1].name", "DUPLICATE")),
+    Case("51 rules", {"alerts": [{**RULE, "name": f"rule{n}"} for n in range(51)]},
+         one("alerts", "TOO_MANY")),
+    Case("a rule for two times", alert(forWindows=2, forTime="60s"), one("alerts[0].for_time", "CONFLICT")),
+    Case("a rule for no time", alert(forTime="0s"), one("alerts[0].for_time", "OUT_OF_RANGE")),
+    Case("a rule for very many windows", alert(forWindows=10_001),
+         one("alerts[0].for_windows", "OUT_OF_RANGE")),
+    Case("a rule that is over by two rules", alert(clear=0.2, resolveWhen="orders < 3"),
+         one("alerts[0].clear", "CONFLICT")),
+    Case("a rule that is over beyond all", alert(clear=1.5), one("alerts[0].clear", "OUT_OF_RANGE")),
+    Case("a rule that clears by no number", alert(when="orders > 3 AND orders < 9", clear=0.2),
+         one("alerts[0].clear", "CLEAR_NOT_POSSIBLE")),
+    Case("a rule of no severity", alert(severity=9), one("alerts[0].severity", "UNKNOWN_ENUM_VALUE")),
+    Case("a rule by keys that are none", alert(key=["tag_city", "tag_city", "town"]),
+         one("alerts[0].key[1]", "DUPLICATE") + one("alerts[0].key[2]", "UNKNOWN_COLUMN")),
+    Case("a rule that tells of no column", alert(summary="{tag_town} has {orders:q}"),
+         one("alerts[0].summary", "INVALID_SUMMARY")),
+    Case("a rule with a runbook that is none", alert(runbook="wiki/orders"),
+         one("alerts[0].runbook", "INVALID_URL")),
+    Case("a rule on early rows", {**alert(), "emit": "EMIT_EARLY"},
+         one("alerts[0].when", "RULE_NEEDS_WINDOW")),
     Case("late records without a sink", {"late": {"keep": "late"}}, one("late.keep", "NO_SUCH_SINK")),
     Case("late records alone", keep_late(sinks=[]), one("late.keep", "REQUIRED")),
     Case("late records as points",

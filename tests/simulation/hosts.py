@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, rules_pb2, spec_pb2, telemetry_pb2
 from tests.simulation.replays import DB, Quarantine, SimulatedAttempt
 from tests.simulation.windows import Windows, end_us, window_of
 from tests.simulation.witness import Violation
@@ -593,6 +593,9 @@ class SimulatedDrivers:
 
     def pause_sinks(self, dagger: str, run_dir: str, sinks: tuple[str, ...]) -> None:
         """Do nothing: drivers of a simulation have no sinks to pause."""
+
+    def give_rules(self, dagger: str, run_dir: str, rules: rules_pb2.AlertRules) -> None:
+        """Do nothing: daggers of a simulation have no rules."""
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
         """As Drivers': what is told once stays. Raises: OSError."""

@@ -20,7 +20,7 @@ import psutil
 import pyspark
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from daggers.v1 import spec_pb2, telemetry_pb2
+from daggers.v1 import rules_pb2, spec_pb2, telemetry_pb2
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 from services.runtime.tests.sink_contract import create
@@ -68,6 +68,7 @@ class Dagger:
     """Name of the sink that takes late records."""
     update_s: int = 0
     """Seconds for which windows take late records, with which their rows are written again."""
+    alerts: list[rules_pb2.AlertRule] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -101,6 +102,7 @@ class Dagger:
             job.spec.forward.CopyFrom(self.forward)
         job.spec.emit, job.spec.state = self.emit, self.state
         job.spec.consumer_group = self.group
+        job.spec.alerts.extend(self.alerts)
         if self.late:
             job.spec.late.keep = self.late
         if self.update_s:

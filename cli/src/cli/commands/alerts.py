@@ -69,7 +69,9 @@ def table(out: Printer, selected: Sequence[gateway_pb2.Alert], *, resolved: bool
 
 
 def condition(alert: gateway_pb2.Alert) -> str:
-    """Name the condition of an alert in a word."""
+    """Name the condition of an alert in a word; of a rule on rows, the rule and its key."""
+    if alert.rule:
+        return " ".join([alert.rule, *(f"{name}={alert.key[name]}" for name in sorted(alert.key))])
     return alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
 
 

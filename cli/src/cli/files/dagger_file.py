@@ -122,6 +122,11 @@ def _place_all(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: st
     """
     texts = {part.field: lines(part.text) for part in query.of(file.spec).parts}
     texts |= {f"sinks[{number}].when": lines(sink.when) for number, sink in enumerate(file.spec.sinks)}
+    texts |= {
+        f"alerts[{number}].{part}": lines(getattr(rule, part))
+        for number, rule in enumerate(file.spec.alerts)
+        for part in ("when", "resolve_when", "summary")
+    }
     return [_place(finding, texts, file, path) for finding in findings]
 
 

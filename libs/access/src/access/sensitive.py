@@ -62,6 +62,8 @@ class RowOrigins:
     """Fields by which sinks choose rows, by the specification's field that has the condition."""
     telling: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names of columns by which sinks tell rows apart, or find their place, by the field of each sink."""
+    rules: Mapping[str, Origins] = field(default_factory=dict)
+    """Fields that alert rules read, and tell whoever is alerted of, by the field of each rule."""
 
 
 def sees(principal: Principal, stream: str, fleet: Fleet) -> bool:
@@ -138,6 +140,9 @@ def check_deciding(
         yield from _violations(principal, use, "", influence.place, pairs, fleet)
     for path, origins in rows.conditions.items():
         use = "rows of a sink are chosen by"
+        yield from _violations(principal, use, path, None, sensitive_paths(origins, streams), fleet)
+    for path, origins in rows.rules.items():
+        use = "an alert goes by, and tells of,"
         yield from _violations(principal, use, path, None, sensitive_paths(origins, streams), fleet)
     by_column = dict(zip((column.name for column in rows.columns), rows.origins, strict=True))
     for path, names in rows.telling.items():

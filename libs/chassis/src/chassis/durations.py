@@ -30,7 +30,9 @@ def _format(span: timedelta, *, units: int) -> str:
 
 
 def format_measure(value: float, unit: str) -> str:
-    """Format a measure of an alert, or its limit: seconds ("s"), a "share" of 1, or a "count"."""
+    """Format a measure of an alert, or its limit: seconds ("s"), a "share" of 1, a "number" or a "count"."""
+    if unit == "number":
+        return f"{value:,.6g}"
     if unit == "s":
         return format_span(timedelta(seconds=value))
     return f"{value:.1%}" if unit == "share" else f"{value:,.0f}"

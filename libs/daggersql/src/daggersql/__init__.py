@@ -25,11 +25,13 @@ from daggersql.plan import (
     Window,
     fixed_size,
 )
+from daggersql.rules.compiled import CompiledRule, RuleText
 
 __all__ = [
     "Call",
     "CheckResult",
     "Column",
+    "CompiledRule",
     "Condition",
     "Constant",
     "Field",
@@ -43,6 +45,7 @@ __all__ = [
     "Reference",
     "Role",
     "RowCondition",
+    "RuleText",
     "Severity",
     "Stage",
     "StagedQuery",

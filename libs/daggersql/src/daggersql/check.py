@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial as partial_of
 
 from daggersql.analyse import rowconditions
 from daggersql.analyse.outputs import check_outputs, refuse_large_reads
@@ -18,6 +19,7 @@ from daggersql.environment import Environment
 from daggersql.findings import Finding, QueryError, Report, Rewrite, Severity, Span, Suggestion, TooManyErrors
 from daggersql.functions import registry
 from daggersql.ir import closing, gates, influences, lineage, timeparts, whole
+from daggersql.ir.expr import Expr
 from daggersql.ir.relations import Select, Union
 from daggersql.ir.walk import identity, nodes
 from daggersql.limits import MAX_ALL_EMITTED, MOST_REPAIRED, check_size
@@ -36,6 +38,8 @@ from daggersql.lints.timeseries import (
     warn_of_records,
 )
 from daggersql.plan import CheckResult, Column, Influence, Plan, RowCondition, Table
+from daggersql.rules.compile import compile_rules
+from daggersql.rules.compiled import RuleText
 from daggersql.syntax.parsing import check_expression, parse, parse_expression
 
 _NOTHING = timedelta()
@@ -53,6 +57,7 @@ def check(
     accepted: bool = False,
     unknown: Collection[str] = (),
     conditions: Collection[str] = (),
+    rules: Sequence[RuleText] = (),
 ) -> CheckResult:
     """Check a query, and plan it if it has no errors. Never raises, whatever the text.
 
@@ -63,7 +68,7 @@ def check(
     distinguish; None: not known, so that whole records raise no warning. accepted: an earlier check accepted
     the text, so that errors which only newer checks find are warnings. unknown: further tables without a
     known schema: expressions over their columns are not checked, and there is no plan. conditions: texts of
-    conditions on the rows of the query.
+    conditions on the rows of the query. rules: alert rules on these rows.
     """
     names = None if references is None else frozenset(references)
     environment = Environment(names, tuple(table.message for table in tables), frozenset(unknown))
@@ -89,7 +94,17 @@ def check(
     results = {text: _condition(text, select, tables, environment, rewriting) for text in conditions}
     fine = tuple(result for result in results.values() if isinstance(result, RowCondition))
     wrong = {text: result for text, result in results.items() if not isinstance(result, RowCondition)}
-    return CheckResult(replace(plan, conditions=fine), findings, wrong)
+    compiled, wrong_rules = compile_rules(
+        rules, select, partial_of(Report, environment=environment), partial_of(_run, tables), early=early
+    )
+    return CheckResult(replace(plan, conditions=fine, rules=compiled), findings, wrong, wrong_rules)
+
+
+def _run(tables: Sequence[Table], report: Report, check: Callable[[], Expr]) -> Expr | None:
+    """Run the check of a condition; return None where it reported an error that ended it."""
+    with _report_errors(report, tables), length_limit(bound=True):
+        return check()
+    return None
 
 
 def _condition(

@@ -13,6 +13,7 @@ from daggerspec.columns import Column, Role
 from daggerspec.violation import Violation
 from daggersql.environment import Reference
 from daggersql.findings import Finding, Severity
+from daggersql.rules.compiled import CompiledRule, RuleFinding
 
 RECORD_COLUMNS: Final = frozenset({"__value", "__key", "__headers"})
 """Columns of a whole record, which a stream has with `Table.records`."""
@@ -306,6 +307,8 @@ class Plan:
     column reads changes no byte of the rows."""
     conditions: tuple[RowCondition, ...] = ()
     """Conditions on its rows that were passed to the check and have no errors; no part of the query."""
+    rules: tuple[CompiledRule, ...] = ()
+    """Alert rules on its rows that were passed to the check and have no errors; no part of the query."""
 
     @property
     def condition_functions(self) -> tuple[str, ...]:
@@ -321,6 +324,8 @@ class CheckResult:
     findings: tuple[Finding, ...]
     conditions: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """Findings about each condition on its rows that has errors; only with a plan."""
+    rules: tuple[RuleFinding, ...] = ()
+    """Findings about alert rules that have errors; only with a plan."""
 
     def wrong_conditions(self, path: str, conditions: Sequence[str]) -> Iterator[Violation]:
         """Yield the errors of conditions; `path`: the list whose items have one each, as `when`."""
@@ -328,6 +333,12 @@ class CheckResult:
             for finding in self.conditions.get(condition, ()):
                 if finding.severity is Severity.ERROR:
                     yield finding.violation(f"{path}[{number}].when")
+
+    def wrong_rules(self, path: str) -> Iterator[Violation]:
+        """Yield the errors of rules; `path`: the list that has the rules."""
+        for wrong in self.rules:
+            if wrong.finding.severity is Severity.ERROR:
+                yield wrong.finding.violation(f"{path}[{wrong.number}].{wrong.part}")
 
 
 __all__ = [

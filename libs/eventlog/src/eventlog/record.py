@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from daggers.v1 import alerts_pb2, audit_pb2, events_pb2, telemetry_pb2
+from daggers.v1 import alerts_pb2, audit_pb2, events_pb2, rules_pb2, telemetry_pb2
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -25,7 +25,7 @@ NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 # Every type a topic of ours may hold: full message name -> class. Looked up once for each record.
 MESSAGES: Final[Mapping[str, type[Message]]] = {
     descriptor.full_name: GetMessageClass(descriptor)
-    for module in (events_pb2, telemetry_pb2, alerts_pb2, audit_pb2)
+    for module in (events_pb2, telemetry_pb2, alerts_pb2, audit_pb2, rules_pb2)
     for descriptor in module.DESCRIPTOR.message_types_by_name.values()
 }
 

@@ -6,10 +6,12 @@ All partitions are read, without a consumer group or commits; there is no order 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlog.reader import TEMPORARY, all_partitions, offsets_since, unavailable
 from eventlog.record import Record, read_record
@@ -43,8 +45,12 @@ class KafkaTail:
         self._connection = connection
         self._topic = topic
 
-    async def follow(self, since: datetime | None) -> AsyncGenerator[Arrival]:
+    async def follow(
+        self, since: datetime | None, on_read: Callable[[], None] | None = None
+    ) -> AsyncGenerator[Arrival]:
         """Yield the records that Kafka stamped since, then new ones for ever; None: only new ones.
+
+        on_read: called once, when all that was in the topic before has been yielded.
 
         Waits through outages once it has begun. Raises: LogUnavailable, when Kafka does not answer at the
         start, or answers other clients but not this one: then follow again.
@@ -68,8 +74,16 @@ class KafkaTail:
                         for message in messages:
                             record = read_record(message.offset, message.headers, message.value)
                             yield Arrival(record, past=message.offset < ends[partition])
+                    if on_read is not None and await _has_read(consumer, ends):
+                        on_read()
+                        on_read = None
         except TEMPORARY as error:
             raise unavailable(self._connection, error) from error
+
+
+async def _has_read(consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    """Tell whether a consumer stands at or behind these offsets."""
+    return all([await consumer.position(partition) >= end for partition, end in ends.items()])
 
 
 class SilentTail:

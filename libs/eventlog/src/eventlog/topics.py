@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from daggerspec.topics import ALERTS, AUDIT, CONTROL, HEARTBEATS, QUARANTINE
+from daggerspec.topics import ALERTS, AUDIT, CONTROL, HEARTBEATS, OBSERVATIONS, QUARANTINE
 
 __all__ = [
     "ALERTS",
@@ -14,6 +14,8 @@ __all__ = [
     "AUDITS",
     "CONTROL",
     "HEARTBEATS",
+    "OBSERVATIONS",
+    "OBSERVED",
     "QUARANTINE",
     "QUARANTINE_KEPT_MS",
     "TOPICS",
@@ -45,5 +47,9 @@ TOPICS: Final = (
     Topic(HEARTBEATS, 1, {"cleanup.policy": "delete", "retention.ms": str(24 * _HOUR_MS)}),
     Topic(QUARANTINE, 4, {"cleanup.policy": "delete", "retention.ms": str(QUARANTINE_KEPT_MS)}),
 )
+OBSERVED: Final = Topic(OBSERVATIONS, 1, {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * _HOUR_MS)})
+"""Topic of what alert rules observe. Not in TOPICS: a platform without it runs, and its rules raise no
+alerts.
+"""
 AUDITS: Final = Topic(AUDIT, 1, {"cleanup.policy": "delete", "retention.ms": str(90 * 24 * _HOUR_MS)})
 """Audit topic. Not in TOPICS: only gateways write it, and one that may not write it serves all the same."""

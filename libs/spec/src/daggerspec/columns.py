@@ -24,6 +24,11 @@ SINCE_OF_WINDOW: Final = "__since_of_window"
 CONDITION: Final = "__condition_"
 """And a number: whether a condition is true of a row, of a launch some of whose sinks have one."""
 
+RULE: Final = "__rule_"
+"""And a number: whether an alert rule is true of a row, in a batch of a launch that judges rules."""
+RULE_OVER: Final = "__rule_over_"
+"""And a number: whether its incident is over by the row."""
+
 WINDOW_TIMESTAMP: Final = "window_timestamp"
 """A row's time, where the query says it."""
 TAG: Final = "tag_"

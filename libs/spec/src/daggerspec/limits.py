@@ -43,6 +43,10 @@ TESTS_BYTES: Final = 256 * 1024
 """All of them together, as they stand in the specification."""
 WATCH_S: Final = 1.0
 """Between the looks of a watch."""
+ALERT_RULES: Final = 50
+"""Alert rules of a dagger."""
+RULE_WINDOWS: Final = 10_000
+"""Windows in a row that a rule may have to be true for."""
 
 MIN_DRIVER_MEMORY_MIB: Final = 450
 """The least memory that Spark asks for."""

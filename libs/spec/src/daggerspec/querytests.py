@@ -21,15 +21,18 @@ _NAME_LENGTH: Final = 200
 
 
 def without_tests(spec: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
-    """Copy what a launch is given of a specification."""
+    """Copy what of a specification decides its rows: neither its tests, nor its alert rules."""
     rest = spec_pb2.DaggerSpec()
     rest.CopyFrom(spec)
     del rest.tests[:]
+    del rest.alerts[:]
     return rest
 
 
 def runs_alike(spec: spec_pb2.DaggerSpec, other: spec_pb2.DaggerSpec) -> bool:
-    """Return whether two specifications differ in their tests at most: no driver has to end for that."""
+    """Return whether two specifications differ in their tests and alert rules at most: no driver has to end
+    for that, as it runs no tests, and takes rules between two batches.
+    """
     return spec == other or without_tests(spec) == without_tests(other)
 
 

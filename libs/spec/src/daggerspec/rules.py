@@ -12,7 +12,19 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults, executors, fields, isolation, labels, late, limits, query, querytests, sinks
+from daggerspec import (
+    alertrules,
+    defaults,
+    executors,
+    fields,
+    isolation,
+    labels,
+    late,
+    limits,
+    query,
+    querytests,
+    sinks,
+)
 from daggerspec.catalogue import Catalogue
 from daggerspec.kind import Resolved, ValidationContext
 from daggerspec.protobuf import is_instant
@@ -41,6 +53,8 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
     yield from _inputs(path, spec, catalogue)
     if spec.tests:
         yield from querytests.violations(path, spec, context.output.columns if context.output else None)
+    if spec.alerts:
+        yield from alertrules.violations(f"{path}.alerts", spec)
     if spec.HasField("late"):
         yield from _late(f"{path}.late", context)
     yield from sinks.check_names(f"{path}.sinks", spec.sinks)

@@ -27,6 +27,10 @@ COLLECTED: Final = "collected"
 """The scheduler renews it while it collects heartbeats; see `COLLECTED_WITHIN_S`."""
 COLLECTED_WITHIN_S: Final = 15.0
 """Age of that file, in seconds, from which on nobody collects: three times the period of both."""
+RULES: Final = "alert-rules.json"
+"""The `AlertRules` that the driver is to judge, newer than those of its launch, as JSON: the scheduler writes
+it.
+"""
 EXIT: Final = "exit.json"
 EXIT_CODE: Final = "exit-code"
 KILLED_FOR_MEMORY: Final = "killed-for-memory"

@@ -11,6 +11,8 @@ HEARTBEATS: Final = "daggers.heartbeats"
 QUARANTINE: Final = "daggers.quarantine"
 ALERTS: Final = "daggers.alerts"
 AUDIT: Final = "daggers.audit"
+OBSERVATIONS: Final = "daggers.observations"
+"""Observations of drivers by alert rules (`RuleObserved`)."""
 SPOOL: Final = "daggers.spool."
 """Begin of the names of topics that keep what a sink has not taken: of DAGGER.SINK each one."""
 

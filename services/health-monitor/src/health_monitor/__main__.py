@@ -6,7 +6,7 @@ import asyncio
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ from eventlog import LogError, LogUnavailable
 from eventlog.admin import await_topics, ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
-from eventlog.topics import ALERTS, AUDIT, AUDITS, CONTROL, HEARTBEATS
+from eventlog.topics import ALERTS, AUDIT, AUDITS, CONTROL, HEARTBEATS, OBSERVATIONS, OBSERVED, Topic
 from fleet.health.degradation import Limits
 from fleet.health.watch import RECALL
 from health_monitor import host
@@ -70,6 +70,7 @@ async def serve(
     alerts_topic: str = ALERTS,
     heartbeats_topic: str = HEARTBEATS,
     audit_topic: str = AUDIT,
+    observations_topic: str = OBSERVATIONS,
     limits: Limits | None = None,
 ) -> None:
     """Run the monitor until `stop` is set.
@@ -108,7 +109,16 @@ async def serve(
         metrics = Metrics("health-monitor")
         await stack.enter_async_context(metrics.serving(configured.metrics_bind, lambda: gauges(monitor)))
         following = [asyncio.create_task(follower.run()) for follower in monitor.followers]
-        following.append(asyncio.create_task(_follow_audit(monitor, kafka, audit_topic)))
+        audits = replace(AUDITS, name=audit_topic)
+        following.append(
+            asyncio.create_task(_follow(monitor.follow_audit, kafka, audits, "audit.follow_failed"))
+        )
+        observed = replace(OBSERVED, name=observations_topic)
+        following.append(
+            asyncio.create_task(
+                _follow(monitor.follow_observations, kafka, observed, "observations.follow_failed")
+            )
+        )
         try:
             await monitor.catch_up()
             if not channels:
@@ -127,22 +137,24 @@ async def serve(
             await asyncio.gather(*following, return_exceptions=True)
 
 
-async def _follow_audit(monitor: Monitor, kafka: Connection, topic: str) -> None:
-    """Follow the audit topic for ever, as soon as it exists and may be read; log each new error once."""
+async def _follow(
+    follow: Callable[[KafkaTail], Awaitable[None]], kafka: Connection, topic: Topic, failed: str
+) -> None:
+    """Follow a topic for ever, as soon as it exists and may be read; log each new error once, as `failed`."""
     logged_error = ""
     while True:
         try:
             try:
-                await ensure_topics(kafka, (replace(AUDITS, name=topic),))
+                await ensure_topics(kafka, (topic,))
             except LogUnavailable:
                 raise
             except LogError:
-                pass  # the monitor may lack the right to create topics: gateways create this one
-            await monitor.follow_audit(KafkaTail(kafka, topic))
+                pass  # the monitor may lack the right to create topics: somebody else creates it
+            await follow(KafkaTail(kafka, topic.name))
         except LogError as error:
             if str(error) != logged_error:
                 logged_error = str(error)
-                logging.logger().warning("audit.follow_failed", why=logged_error)
+                logging.logger().warning(failed, why=logged_error)
         await asyncio.sleep(_AGAIN_S)
 
 

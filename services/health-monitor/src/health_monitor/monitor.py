@@ -2,6 +2,7 @@
 
     observe/observer      watches by heartbeats and probes
     conditions/refusals   refused calls by the audit
+    conditions/row_rules  what drivers observe by rules on rows
     alerts/judge          findings that have lasted long enough turn an alert
     alerts/leadership     the election, and the log of alerts
     alerts/journal        the outage that the log does not hold yet
@@ -20,14 +21,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import httpx
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, rules_pb2
 from pydantic import SecretStr
 
 from election import Beats, proven_dead
 from eventlog import Log, Record
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from eventlog.tail import Tail
+from eventlog.tail import KafkaTail, Tail
 from fleet import ApplyResult, Fleet
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.alerts.ledger import Ledger
@@ -38,9 +39,10 @@ from health_monitor.alerts.journal import PendingOutage
 from health_monitor.alerts.judge import Judge
 from health_monitor.alerts.leadership import PATIENCE_S, Identity, Leadership
 from health_monitor.alerts.outage import Journal, Outage
-from health_monitor.conditions import refusals, team_quota
+from health_monitor.conditions import refusals, row_rules, team_quota
 from health_monitor.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
 from health_monitor.conditions.refusals import Refusals
+from health_monitor.conditions.row_rules import RowRules
 from health_monitor.deliver.deliveries import Deliveries
 from health_monitor.deliver.team_receivers import TeamDeliveries, receivers_of_team
 from health_monitor.deliver.watchdog import INTERVAL, Watchdog
@@ -80,6 +82,7 @@ class Monitor:
         gap = max(limits.silence, patience)
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
         self.refusals = Refusals()
+        self.row_rules = RowRules()
         self._rounds = Rounds(_EACH_CALL)
         self._rounds.begin(self.fleet.living_names)
         self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self._on_step)
@@ -155,6 +158,9 @@ class Monitor:
         for principal in self.refusals.principals_to_judge(self.ledger, self._clock()):
             while (turn := self._next_turn_of_principal(principal)) is not None:
                 await self.leadership.write(turn)
+        if self.leadership.begins:
+            for rule_turn in self.row_rules.turns(self.fleet, self.ledger, self._receivers_of, self._clock()):
+                await self.leadership.write(rule_turn)
         self._judged_at = self._clock()
 
     def _next_turn(self, name: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
@@ -195,6 +201,15 @@ class Monitor:
                     self.refusals.add(arrival.record, self._clock())
         finally:
             self.refusals.hears = False
+
+    async def follow_observations(self, tail: KafkaTail) -> None:
+        """Take what drivers observe by rules until the tail fails. Raises: LogUnavailable."""
+        async with aclosing(
+            tail.follow(self._clock() - row_rules.RETENTION, self.row_rules.note_read)
+        ) as arrivals:
+            async for arrival in arrivals:
+                if isinstance(arrival.record.message, rules_pb2.RuleObserved):
+                    self.row_rules.add(arrival.record.message)
 
     def _receivers_of(self, team: str) -> Sequence[str]:
         return receivers_of_team(self.fleet, team) or [

@@ -48,7 +48,10 @@ class Page:
 
     @property
     def condition(self) -> str:
-        """Name of the condition, in words."""
+        """Name of the condition, in words; of a rule on rows, the rule and its key."""
+        if self.alert.rule:
+            key = ", ".join(f"{name} {self.alert.key[name]}" for name in sorted(self.alert.key))
+            return f"{self.alert.rule} ({key})" if key else self.alert.rule
         return condition_name(self.alert.condition)
 
     @property

@@ -80,7 +80,10 @@ def of_alert(record: Record) -> Point | None:
         case _:
             return None
     condition = AlertCondition.Name(meta.condition).removeprefix("ALERT_CONDITION_").lower()
-    return _point("alert", {"dagger": meta.dagger, "condition": condition}, fields, _moment(record))
+    tags = {"dagger": meta.dagger, "condition": condition}
+    if meta.rule:
+        tags |= {"rule": meta.rule, "key": " ".join(f"{name}={meta.key[name]}" for name in sorted(meta.key))}
+    return _point("alert", tags, fields, _moment(record))
 
 
 def _vitals(beat: Heartbeat) -> dict[str, Value]:

@@ -10,6 +10,7 @@ from daggerclient.daggerfile.table import SPEC
 KEYS = (
     (re.compile(r"^spec\."), ""),
     (re.compile(r"^(streams\[\d+\]\.start)\.\w+$"), r"\1"),
+    (re.compile(r"^(alerts\[\d+\])\.for_(windows|time)$"), r"\1.for"),
     *((re.compile(rf"^{row.field}$"), row.key) for row in SPEC if row.path),
 )
 

@@ -11,7 +11,7 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerclient.daggerfile import forward, late, sinks, tests
+from daggerclient.daggerfile import alerts, forward, late, sinks, tests
 from daggerclient.daggerfile.forms import CORES, MEMORY, ROWS, START, TEXT, TEXTS, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
@@ -118,5 +118,6 @@ SPEC = (
     KeyRow("needs", TEXTS),
     KeyRow("isolation", ISOLATION),
     KeyRow("executors", table(spec_pb2.Executors, EXECUTORS)),
+    KeyRow("alerts", items(Form(alerts.read, alerts.show), "rules")),
     KeyRow("tests", items(Form(tests.read, tests.show), "tests")),
 )

@@ -1,4 +1,4 @@
-"""One alert: the incidents of one dagger and one condition, and what receivers were sent. Pure.
+"""One alert: the incidents of one dagger and condition, of a rule also of its key, and what was sent. Pure.
 
     state              Alert: the newest incident, and what each receiver has taken of it
     evolve             any event of the alert -> the alert after it
@@ -17,6 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from daggers.v1 import alerts_pb2
+
+from daggerspec.alertrules import key_digest
 
 Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
 Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
@@ -52,6 +54,10 @@ class Alert:
 
     dagger: str
     condition: Condition
+    rule: str = ""
+    """Name of the rule, of ALERT_CONDITION_RULE; empty of all others."""
+    key: Mapping[str, str] = field(default_factory=dict)
+    """Key that the rule is true of: values by column."""
     incident: int = 0
     """Its ordinal; 0 before the first."""
     fired: alerts_pb2.AlertFired | None = None
@@ -63,6 +69,21 @@ class Alert:
     """By receiver: the newest notice's."""
     sequence: int = -1
     """Of the newest record that changed it."""
+
+    @property
+    def subject(self) -> str:
+        """Subject: the dagger, or a rule and key of it."""
+        return _subject(self.dagger, self.rule, self.key)
+
+    def meta(self, *, incident: int | None = None) -> alerts_pb2.AlertMeta:
+        """Build the meta of a fact about an incident: the newest one, if none is given. It has no epoch."""
+        return alerts_pb2.AlertMeta(
+            dagger=self.dagger,
+            condition=self.condition,
+            incident=self.incident if incident is None else incident,
+            rule=self.rule,
+            key=self.key,
+        )
 
     @property
     def firing(self) -> bool:
@@ -107,9 +128,28 @@ def severity_name(severity: Severity) -> str:
     return alerts_pb2.AlertSeverity.Name(severity).removeprefix("ALERT_SEVERITY_").lower()
 
 
+def subject(meta: alerts_pb2.AlertMeta) -> str:
+    """Return what a fact is of: the dagger; of a rule `DAGGER rule/NAME/KEY`, with a digest of the key. No
+    name of a dagger has a space.
+    """
+    return _subject(meta.dagger, meta.rule, meta.key)
+
+
+def _subject(dagger: str, rule: str, key: Mapping[str, str]) -> str:
+    return f"{dagger} rule/{rule}/{key_digest(key)}" if rule else dagger
+
+
 def dedup_key(dagger: str, condition: Condition) -> str:
     """Return the key that receivers fold repeats by. At most 255 characters, for PagerDuty."""
     return f"daggers/{dagger}/{condition_name(condition).replace(' ', '_')}"[:255]
+
+
+def dedup_key_of(meta: alerts_pb2.AlertMeta) -> str:
+    """Return that key for any alert: of a rule, rule and key are part of it."""
+    if not meta.rule:
+        return dedup_key(meta.dagger, meta.condition)
+    digest = key_digest(meta.key)
+    return f"daggers/{meta.dagger}/rule/{meta.rule}{f'/{digest}' if digest else ''}"
 
 
 # ---- Evolve: an event -> the alert after it ----------------------------------------------------------------
@@ -125,6 +165,8 @@ def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
             return Alert(
                 dagger=alert.dagger,
                 condition=alert.condition,
+                rule=alert.rule,
+                key=alert.key,
                 incident=incident,
                 fired=event,
                 fired_at=time,

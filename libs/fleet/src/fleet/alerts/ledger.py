@@ -24,6 +24,7 @@ from fleet.alerts.alert import (
     evolve,
     give_up_untold,
     next_notification,
+    subject,
 )
 from fleet.alerts.routing.inhibition import CAUSES, find_causes
 from fleet.alerts.routing.labels import list_labels
@@ -52,7 +53,9 @@ class Ledger:
         self.leader: str = ""
         """Identity of the monitor that made it."""
         self.alerts: dict[tuple[str, Condition], Alert] = {}
-        """By dagger and condition: those that ever fired, the one that changed last at the end."""
+        """By subject (`Alert.subject`) and condition: those that ever fired, the one that changed last at the
+        end.
+        """
         self.unreadable: list[UnreadableAlertRecord] = []
         """Records that could not be read."""
         self._claims: set[str] = set()
@@ -68,6 +71,12 @@ class Ledger:
     def alert(self, dagger: str, condition: Condition) -> Alert:
         """Return the alert of a dagger and a condition, whether or not it ever fired."""
         return self.alerts.get((dagger, condition)) or Alert(dagger=dagger, condition=condition)
+
+    def alert_of(self, meta: alerts_pb2.AlertMeta) -> Alert:
+        """Return the alert that a fact is about, whether or not it ever fired."""
+        return self.alerts.get((subject(meta), meta.condition)) or Alert(
+            dagger=meta.dagger, condition=meta.condition, rule=meta.rule, key=dict(meta.key)
+        )
 
     def changed_since(self, sequence: int) -> list[Alert]:
         """List the alerts that changed after this sequence, in the order of their newest changes."""
@@ -96,14 +105,14 @@ class Ledger:
                 return event.meta.epoch == self.epoch and self._evolve(event, record)
             case alerts_pb2.OutageReported() as report:
                 meta = report.fired.meta
-                before = self.alert(meta.dagger, meta.condition)
+                before = self.alert_of(meta)
                 return self._put(before, apply_report(before, report), record)
             case _:
                 return False
 
     def awaits(self, event: Event, time: datetime) -> bool:
         """Tell whether the event is the next of its alert, and would change it."""
-        before = self.alert(event.meta.dagger, event.meta.condition)
+        before = self.alert_of(event.meta)
         return evolve(before, event, time) is not before
 
     def next_notification(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
@@ -148,17 +157,17 @@ class Ledger:
         if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
             until = event.not_before.ToDatetime(tzinfo=UTC)
             self._paused[event.receiver] = max(until, self._paused.get(event.receiver, until))
-        before = self.alert(event.meta.dagger, event.meta.condition)
+        before = self.alert_of(event.meta)
         after = evolve(before, event, time)
         if isinstance(event, alerts_pb2.AlertResolved) and after is not before:
-            key = (before.dagger, before.condition)
+            key = (before.subject, before.condition)
             after = give_up_untold(before, after) if key in self.find_causes() else after
         return self._put(before, after, record)
 
     def _put(self, before: Alert, after: Alert, record: Record) -> bool:
         if after is before:
             return False
-        key = (after.dagger, after.condition)
+        key = (after.subject, after.condition)
         self.alerts.pop(key, None)
         self.alerts[key] = replace(after, sequence=record.sequence)
         if after.dagger == PLATFORM:

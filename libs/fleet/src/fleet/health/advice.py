@@ -122,6 +122,12 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _EXTERNAL,
         "Give its host more processors or memory, or fewer daggers (`daggers list`): it goes on by itself.",
     ),
+    Reason.RULES_NOT_TAKEN: Advice(
+        "rules",
+        _INTERNAL,
+        "Use `daggers restart {name}`: a driver of an older version judges no rules; `daggers logs {name}`"
+        " says whether it refused them.",
+    ),
     Reason.WAITING_FOR_EXECUTORS: Advice(
         "cluster",
         _EXTERNAL,
@@ -182,6 +188,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _USER,
         "Give it more processors or a cheaper query; `daggers logs {name}` says how long a batch takes, and"
         " in what.",
+    ),
+    "RULE": Advice(
+        "rule",
+        _UNKNOWN,
+        "Read its runbook, if it names one; `daggers get {name}` shows the rule and its rows.",
     ),
     "KAFKA_AWAY": Advice(
         "Kafka",

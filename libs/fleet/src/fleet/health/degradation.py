@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from enum import StrEnum
 from typing import Final
 
 from daggers.v1 import telemetry_pb2
 
 from daggerspec import limits as spec_limits
+from daggerspec.alertrules import digest_of_all
 from daggerspec.defaults import TRIGGER
 from fleet.fold.dagger import Dagger
 from fleet.fold.phases import RUNNING, STARTING
@@ -40,6 +41,7 @@ class Reason(StrEnum):
     QUARANTINE_FLOOD = "QUARANTINE_FLOOD"
     WAITING_FOR_EXECUTORS = "WAITING_FOR_EXECUTORS"
     HOST_OVERLOADED = "HOST_OVERLOADED"
+    RULES_NOT_TAKEN = "RULES_NOT_TAKEN"
 
 
 MEANINGS: Final[Mapping[Reason, str]] = {
@@ -57,6 +59,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.QUARANTINE_FLOOD: "more of a batch is quarantined than is kept",
     Reason.WAITING_FOR_EXECUTORS: "its Spark master gives it no executor: others have them, or none is there",
     Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
+    Reason.RULES_NOT_TAKEN: "its driver judges other alert rules than its specification has, or none",
 }
 """Meaning of each reason."""
 DRIVER_REASONS: Final = (
@@ -72,6 +75,8 @@ DRIVER_REASONS: Final = (
 """Reasons that a driver reports itself, as the codes of its warnings: it has the numbers."""
 _TRIGGERS: Final = 3
 _BATCHES: Final = 5
+RULES_PATIENCE: Final = timedelta(seconds=30)
+"""Time in which a driver takes alert rules, once they are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +180,14 @@ def progress_age(heartbeat: Heartbeat) -> timedelta | None:
     return timedelta(milliseconds=max(age_ms, 0))
 
 
+def lacks_rules(dagger: Dagger, heartbeat: Heartbeat) -> bool:
+    """Tell whether a driver that runs judges other alert rules than those asked for, or none."""
+    age = heartbeat.time.ToDatetime(tzinfo=UTC) - dagger.update_time
+    if not dagger.spec.alerts or heartbeat.state != Heartbeat.STATE_RUNNING or age < RULES_PATIENCE:
+        return False
+    return heartbeat.rules_digest != digest_of_all(dagger.spec.alerts)
+
+
 def driver_warnings(heartbeat: Heartbeat) -> dict[str, str]:
     """Return the texts of the driver's warnings by their codes. Of one code the first counts."""
     texts: dict[str, str] = {}
@@ -242,6 +255,8 @@ def degradation_reasons(
     if reasons and heartbeat.overload:  # alone it is no reason: it gets on
         reasons.insert(0, Reason.HOST_OVERLOADED)
     reasons += [reason for reason in DRIVER_REASONS if reason in warned]
+    if lacks_rules(dagger, heartbeat):
+        reasons.append(Reason.RULES_NOT_TAKEN)
     if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
         busy = evidence.batch_age is not None
         return [Reason.NO_PROGRESS] if phase_age >= limits.start and not busy else []

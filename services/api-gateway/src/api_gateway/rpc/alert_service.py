@@ -22,6 +22,7 @@ from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
 from chassis.logging import note
 from daggerspec import fields
+from daggerspec.alertrules import key_digest
 from eventlog import Log, LogDamaged
 from eventlog.follower import Follower
 from fleet.alerts.alert import Alert, Delivery
@@ -169,6 +170,9 @@ def build_alert(alert: Alert) -> AlertMessage:
         deliveries=[_delivery(name, alert.deliveries[name]) for name in sorted(alert.deliveries)],
         sequence=alert.sequence,
         next=fired.next,
+        rule=alert.rule,
+        key=alert.key,
+        values=fired.meta.values,
     )
     if fired.HasField("value"):
         answer.value = fired.value
@@ -199,4 +203,5 @@ def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
 
 def _key(alert: Alert | AlertMessage) -> str:
     """Return the key by which alerts are sorted, and which ends a page. Names contain no spaces."""
-    return f"{alert.dagger} {alert.condition:03}"
+    rule = f" {alert.rule} {key_digest(alert.key)}" if alert.rule else ""
+    return f"{alert.dagger} {alert.condition:03}{rule}"

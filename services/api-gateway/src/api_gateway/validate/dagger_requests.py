@@ -332,6 +332,8 @@ def _row_origins(spec: spec_pb2.DaggerSpec, validation: spec_check.SpecValidatio
         return None
     by_text = {condition.text: condition.origins for condition in plan.conditions}
     numbered = list(enumerate(spec.sinks))
+    of_rules = {rule.text.name: rule.origins for rule in plan.rules}
+    rules = {f"alerts[{number}]": of_rules.get(rule.name, ()) for number, rule in enumerate(spec.alerts)}
     return RowOrigins(
         plan.columns,
         plan.origins,
@@ -339,6 +341,7 @@ def _row_origins(spec: spec_pb2.DaggerSpec, validation: spec_check.SpecValidatio
         plan.influences,
         {f"sinks[{number}].when": by_text[sink.when] for number, sink in numbered if sink.when in by_text},
         {f"sinks[{number}]": sinks.telling(sink, plan.columns) for number, sink in numbered},
+        rules,
     )
 
 

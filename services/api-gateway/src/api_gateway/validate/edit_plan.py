@@ -43,7 +43,7 @@ REASONS: Final = {
     ),
     CONTINUES_BEHIND: "the query keeps no windows: it goes on behind the records that were read",
     UNKNOWN: "the query that it has can no longer be checked, so what becomes of its state is not known",
-    WITHOUT_RESTART: "only its tests are others: what runs goes on",
+    WITHOUT_RESTART: "only its tests or alert rules are others: what runs goes on",
 }
 _OPEN_LOST: Final = (
     "what its windows and joins hold open is never written: the new query keeps nothing, and goes on behind"

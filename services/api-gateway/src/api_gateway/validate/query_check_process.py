@@ -21,7 +21,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from daggersql import CheckResult, Table, check
+from daggersql import CheckResult, RuleText, Table, check
 from daggersql.functions.codepoints import by_category
 
 HEAD: Final = 4
@@ -61,6 +61,8 @@ class Question:
     conditions: tuple[str, ...] = ()
     """Conditions of sinks for their rows."""
     allowed_lateness: timedelta = _NOTHING
+    rules: tuple[RuleText, ...] = ()
+    """Alert rules on its rows."""
 
 
 def answer(question: Question) -> CheckResult:
@@ -79,6 +81,7 @@ def answer(question: Question) -> CheckResult:
         accepted=question.accepted,
         unknown=question.unknown,
         conditions=question.conditions,
+        rules=question.rules,
     )
 
 

@@ -11,6 +11,7 @@ from api_gateway.validate.query_check_pool import Checker, in_thread
 from api_gateway.validate.query_check_process import Question, Stream
 from daggerspec import late, query, sinks, state
 from daggersql import CheckResult
+from daggersql.rules.compiled import rule_texts
 from fleet import Fleet
 from fleet.fold.resolve import descriptors
 
@@ -40,7 +41,8 @@ class Checks:
         checked = self._results.pop(key, None)
         if checked is None:
             checked = await self._checker(self._question(spec, fleet, unknown, accepted=accepted))
-        if sum(map(len, (query.of(spec).sql, *sinks.conditions(spec)))) <= _MAX_CACHED_CHARACTERS:
+        texts = (query.of(spec).sql, *sinks.conditions(spec), *(rule.when for rule in spec.alerts))
+        if sum(map(len, texts)) <= _MAX_CACHED_CHARACTERS:
             self._results[key] = checked
             if len(self._results) > _CACHED_RESULTS:
                 del self._results[next(iter(self._results))]
@@ -73,6 +75,7 @@ class Checks:
             expressions=text.expressions,
             unknown=tuple(unknown),
             conditions=sinks.conditions(spec),
+            rules=rule_texts(spec.alerts),
         )
 
     def _files_of(self, message: str, fleet: Fleet) -> bytes:
@@ -105,4 +108,5 @@ def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> 
     points = sinks.is_time_series(spec)
     conditions, records = sinks.conditions(spec), query.has_records(spec)
     rewritten = spec.emit, late.allowed_lateness(spec)
-    return query.of(spec), records, rewritten, tuple(tables), tuple(fleet.references), points, conditions
+    read = query.of(spec), records, rewritten, tuple(tables), tuple(fleet.references)
+    return (*read, points, conditions, rule_texts(spec.alerts))

@@ -100,6 +100,7 @@ async def validate(
     resolved_sinks = sinks.all_resolved(path, context)
     others += rules.violations(path, context, resolved_sinks)
     others += checked.wrong_conditions(f"{path}.sinks", [sink.when for sink in spec.sinks])
+    others += checked.wrong_rules(f"{path}.alerts")
     wrong = tuple(add_suggestion(violation, fleet) for violation in others)
     return SpecValidation(
         path, wrong, _suggest_streams(checked, spec, fleet), text, tuple(sink for sink, _ in resolved_sinks)

@@ -16,7 +16,7 @@ from typing import Final
 from daggers.v1 import alerts_pb2
 
 from fleet import Dagger
-from fleet.alerts.alert import Alert, Notification, Notify, dedup_key
+from fleet.alerts.alert import Alert, Notification, Notify, dedup_key, dedup_key_of
 from fleet.decide.backoff import delay
 from fleet.health import advice
 from health_monitor.conditions.dagger_conditions import SEVERITIES
@@ -87,8 +87,7 @@ def decide(
             return None
         return _build_fired(alert, finding, dagger, team, receivers, change)
     if finding.final or lasted >= policy.resolve_hold:
-        meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
-        resolved = alerts_pb2.AlertResolved(meta=meta, summary=_cut(finding.summary))
+        resolved = alerts_pb2.AlertResolved(meta=alert.meta(), summary=_cut(finding.summary))
         resolved.until.FromDatetime(held_finding.begun)
         return resolved
     return None
@@ -128,7 +127,7 @@ def _build_fired(
 def conclude(notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy) -> Notification:
     """Build the event of an attempt's outcome, with the time of the next attempt unless it is the last."""
     alert = notify.alert
-    meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
+    meta = alert.meta()
     match outcome:
         case Success():
             return alerts_pb2.NotificationSent(
@@ -144,7 +143,7 @@ def conclude(notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy)
                 detail=_cut(outcome.detail),
             )
     if isinstance(outcome, Temporary):
-        spread = f"{notify.receiver}/{dedup_key(alert.dagger, alert.condition)}"
+        spread = f"{notify.receiver}/{dedup_key_of(alert.meta())}"
         wait = delay(spread, notify.attempt, base=policy.first_delay, cap=policy.longest_delay)
         again = now + max(wait, outcome.after or timedelta())
         if alert.noticed_at is None or again <= alert.noticed_at + policy.give_up:

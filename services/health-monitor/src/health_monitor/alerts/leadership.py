@@ -18,7 +18,7 @@ from election import Beats, Election, ElectionEvents, Holder, LeadershipLost
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet.alerts.alert import PLATFORM, Event, dedup_key
+from fleet.alerts.alert import PLATFORM, Event, dedup_key_of
 from fleet.alerts.ledger import Ledger
 from health_monitor.alerts import outage
 from health_monitor.alerts.outage import Reach
@@ -136,7 +136,7 @@ class Leadership:
         """Append an event with this leader's epoch, and wait until it is folded. Raises: LogUnavailable."""
         event.meta.epoch = self._election.epoch
         meta = event.meta
-        key = dedup_key(meta.dagger, meta.condition)
+        key = dedup_key_of(meta)
         turn = event.DESCRIPTOR.name
         fact_id = f"{meta.epoch}/{key}/{meta.incident}/{turn}"
         if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):

@@ -61,8 +61,9 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_REFUSALS: alerts_pb2.ALERT_SEVERITY_ERROR,
     alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: alerts_pb2.ALERT_SEVERITY_ERROR,
+    alerts_pb2.ALERT_CONDITION_RULE: alerts_pb2.ALERT_SEVERITY_WARNING,
 }
-"""All conditions, with the severity of their alerts."""
+"""All conditions, with the severity of their alerts; a rule may say another."""
 OF_PLATFORM: Final = frozenset({alerts_pb2.ALERT_CONDITION_KAFKA_AWAY})
 """The conditions of the platform itself."""
 OF_TEAMS: Final = frozenset({alerts_pb2.ALERT_CONDITION_TEAM_QUOTA})
@@ -71,7 +72,9 @@ OF_PRINCIPALS: Final = frozenset({alerts_pb2.ALERT_CONDITION_REFUSALS})
 """The conditions of principals, who call the gateway."""
 OF_NO_DAGGER: Final = OF_PLATFORM | OF_TEAMS | OF_PRINCIPALS
 """The conditions of anything but daggers."""
-OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_NO_DAGGER)
+OF_RULES: Final = frozenset({alerts_pb2.ALERT_CONDITION_RULE})
+"""The conditions that drivers judge, on the rows of their daggers (`row_rules`)."""
+OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_NO_DAGGER | OF_RULES)
 _STANDS: Final = (
     alerts_pb2.ALERT_CONDITION_FAILED,
     alerts_pb2.ALERT_CONDITION_UNREACHABLE,

@@ -27,6 +27,7 @@ from runtime.launch.shadow import Shadow
 from runtime.launch.wholeness import drop_incomplete
 from runtime.launch.writing import BatchWriter
 from runtime.references.loading import References
+from runtime.rules.judging import RuleJudge
 from runtime.sinks import BatchRef, Target
 from runtime.source.context import SourceContext
 from runtime.source.gates import choose_rows
@@ -64,15 +65,16 @@ class Batches:
         source: SourceContext,
         references: References,
         boundary: Boundary,
+        rules: RuleJudge,
         shadow: Shadow | None = None,
         lookahead: timedelta = timedelta(),
         read_until: Mapping[str, Mapping[str, int]] = _NOTHING,
     ) -> None:
         """Process the batches of one launch.
 
-        source: context of its readers. shadow: set where the launch begins as a shadow. lookahead: how far
-        behind its window a row may need records. read_until: event times, in us, that were read before, by
-        table and partition.
+        rules: its alert rules. source: context of its readers. shadow: set where the launch begins as a
+        shadow. lookahead: how far behind its window a row may need records. read_until: event times, in us,
+        that were read before, by table and partition.
         """
         self.failure: BaseException | None = None
         """Error of the last batch as raised here: Spark only has its text."""
@@ -87,7 +89,7 @@ class Batches:
         self._checkpoint = chosen
         self._source = source
         self._references = references
-        self._boundary, self._shadow = boundary, shadow
+        self._boundary, self._shadow, self._rules = boundary, shadow, rules
         self._lookahead = lookahead
         self._read_until = read_until
         self._saved_at = time.monotonic()
@@ -141,7 +143,9 @@ class Batches:
         batch = BatchRef(
             f"{self._checkpoint.path.name}/{running.query_id}", batch_id, self._launch.spec.generation
         )
-        report, away = self._writing.write(complete, batch)
+        ruled = self._rules.begin_batch(complete)
+        report, away = self._writing.write(ruled, batch, self._rules.select())
+        self._rules.end_batch(report.rule_rows, closes_until)
         self._end(running, batch_id)
         self._boundary.record_written(closes_until)
         if self._boundary.is_reached():

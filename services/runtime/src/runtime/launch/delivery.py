@@ -31,6 +31,7 @@ from runtime.errors import FencedError, JobError, TemporaryError
 from runtime.launch.refused_rows import quarantine_records
 from runtime.launch.report import (
     AGES,
+    JUDGED,
     PRINTED,
     RECEIPT,
     REFUSED,
@@ -44,6 +45,7 @@ from runtime.launch.report import (
 from runtime.launch.row_ages import RowAges
 from runtime.launch.unwritable import write_rows
 from runtime.recent import cache_in_use
+from runtime.rules.selection import SelectedRule, select_rows
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.spool.log import LogAddress
 from runtime.spool.writer import SpoolWriter
@@ -79,6 +81,8 @@ class Delivery:
     """True if sinks may refuse any number of rows, whatever their rules say."""
     spooled: Mapping[str, LogAddress] = field(default_factory=dict)
     """Sinks whose rows are appended to a log instead of written, with its address."""
+    rules: tuple[SelectedRule, ...] = ()
+    """Alert rules, in the order of their columns."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""
@@ -128,9 +132,12 @@ class PartWriting:
             if (partition, target.name) not in delivery.done and target.name not in delivery.paused
         ]
         self._quarantine: Quarantine | None = None
+        self._rule_rows: list[bytes] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows to all sinks. Raises: FencedError, JobError."""
+        """Write rows to all sinks; select those that alert rules speak of. Raises: FencedError, JobError."""
+        if self._delivery.rules and (selected := select_rows(batch, self._delivery.rules)):
+            self._rule_rows.append(selected)
         for sink in self._sinks:
             self._delivery.raise_if_fenced()
             condition = sink.target.condition
@@ -144,7 +151,8 @@ class PartWriting:
             self._quarantine_rows(sink, sink.finish())
         if self._quarantine is not None:
             self._quarantine.flush()  # before sinks that refused rows count as done
-        return [line for sink in self._sinks for line in sink.report()]
+        rule_lines = [line("", JUDGED, content=content) for content in self._rule_rows]
+        return [*(report for sink in self._sinks for report in sink.report()), *rule_lines]
 
     def _quarantine_rows(self, sink: SinkPart, refused: Sequence[_RefusedRows]) -> None:
         for batch, refusals in refused:

@@ -33,6 +33,8 @@ from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
 from runtime.launch.shadow import CHECK_S, Shadow
 from runtime.references.loading import References
+from runtime.rules.judging import RuleJudge, RulesInForce
+from runtime.rules.observations import Observations
 from runtime.source.planner import pace
 from runtime.spark import executors, helpers, queries
 from runtime.spark import session as spark
@@ -103,6 +105,7 @@ class Driver:
             job.check_sinks(assembled.written_targets)
         if launch.must_stop():
             return
+        rules = self._begin_rules(plan)
         boundary = Boundary(launch.run_dir, assembled.source.windows, chosen.watermark)
         batches = Batches(
             launch,
@@ -111,6 +114,7 @@ class Driver:
             source=assembled.source,
             references=references,
             boundary=boundary,
+            rules=rules,
             shadow=shadow,
             lookahead=plan.lookahead,
             read_until=assembled.source.read_until,
@@ -149,6 +153,7 @@ class Driver:
                 watcher.check()
                 if boundary.is_reached():
                     launch.stop()
+            rules.take(launch.run_dir / rundir.RULES)
             listener.check()
 
         warnings += self._divide_state(chosen, check)  # the listener has this list
@@ -177,6 +182,27 @@ class Driver:
             spark.checkpoint_locally(self._launch.session)
         if state.on_disk(self._spec.spec, plan):
             spark.keep_state_on_disk(self._launch.session)
+
+    def _begin_rules(self, plan: daggersql.Plan) -> RuleJudge:
+        """Put the alert rules of the launch in force. Raises: JobError."""
+        launch, windows = self._launch, daggersql.fixed_size(plan.window)
+
+        def note(rules: RulesInForce) -> None:
+            step = partial(progress.rules_taken, revision=rules.revision, digest=rules.digest)
+            launch.heartbeat.update(step)
+
+        rules = RuleJudge(
+            self._spec.dagger,
+            generation=self._spec.generation,
+            created=self._spec.created,
+            root=lambda: launch.root,
+            slide=windows.slide if windows else None,
+            compile_rules=partial(planned.compile_rules, self._spec),
+            sender=Observations(self._spec.platform),
+            on_rules=note,
+        )
+        rules.put(self._spec.version, self._spec.spec.alerts)
+        return rules
 
     def _master_pages(self) -> tuple[str, ...]:
         """Return the URLs of the pages of its standalone masters; none where it has none."""

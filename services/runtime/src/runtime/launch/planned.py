@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from daggers.v1 import spec_pb2
+from daggers.v1 import rules_pb2, spec_pb2
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
 import daggersql
-from daggerspec import late, query, rules, state
+from daggerspec import alertrules, late, query, rules, state
 from daggerspec import sinks as rulebook
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.kind import ValidationContext
 from daggerspec.launch import LaunchCatalogue
 from daggerspec.violation import Violation
+from daggersql.rules.compiled import rule_texts
 from runtime.encode.rows import Layout
 from runtime.errors import internal, violation_error
 
@@ -51,12 +52,28 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     context = ValidationContext(spec.dagger, spec.spec, catalogue, answer.plan)
     violations = list(rules.violations("spec", context, rulebook.all_resolved("spec", context)))
     violations += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
+    violations += answer.wrong_rules("spec.alerts")
     violations += _find_foreign_destinations(spec)
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
     violations += [text.locate("spec", error.violation("")) for error in errors]
     if violations or answer.plan is None:
         raise violation_error(violations)
     return answer.plan
+
+
+def compile_rules(
+    spec: spec_pb2.JobSpec, rules: Sequence[rules_pb2.AlertRule]
+) -> tuple[daggersql.CompiledRule, ...]:
+    """Compile alert rules by the launch's query. Raises: JobError (USER) with all that is wrong with them."""
+    changed = spec_pb2.JobSpec()
+    changed.CopyFrom(spec)
+    del changed.spec.alerts[:]
+    changed.spec.alerts.extend(rules)
+    answer = _check_query(query.of(spec.spec), changed, LaunchCatalogue(changed))
+    wrong = [*alertrules.violations("spec.alerts", changed.spec), *answer.wrong_rules("spec.alerts")]
+    if wrong or answer.plan is None:
+        raise violation_error(wrong)
+    return answer.plan.rules
 
 
 def _find_foreign_destinations(spec: spec_pb2.JobSpec) -> Iterator[Violation]:
@@ -91,6 +108,7 @@ def _check_query(
         points=rulebook.is_time_series(spec.spec),
         accepted=True,
         conditions=rulebook.conditions(spec.spec),
+        rules=rule_texts(spec.spec.alerts),
     )
 
 

@@ -136,6 +136,13 @@ def set_warnings(
     return replace(progress, beat=beat)
 
 
+def rules_taken(progress: Progress, revision: int, digest: str) -> Progress:
+    """Set the alert rules that are judged from the next batch on."""
+    beat = _copy_beat(progress)
+    beat.rules_revision, beat.rules_digest = revision, digest
+    return replace(progress, beat=beat)
+
+
 def set_references(progress: Progress, versions: Mapping[str, str]) -> Progress:
     """Replace the versions of reference tables in use."""
     beat = _copy_beat(progress, "references")

@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 )
 REPORT = from_arrow_schema(SCHEMA)
 WRITTEN, REFUSED, PRINTED, RECEIPT, TROUBLE = "written", "refused", "printed", "receipt", "trouble"
-AGES, SPOOLED = "ages", "spooled"
+AGES, SPOOLED, JUDGED = "ages", "spooled", "judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,8 @@ class Report:
     """Partitions that stand in the log of a sink, as `SpooledPart`, by sink."""
     spent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Seconds that each worker, by its name, has spent on writing to a sink, by sink."""
+    rule_rows: Sequence[bytes] = ()
+    """Rows of which alert rules say something (`rules.selection`)."""
 
     def longest_s(self, sink: str) -> float:
         """Return the seconds for which a sink has kept the busiest of the workers from all else."""
@@ -82,7 +84,8 @@ class Report:
     def merge(self, later: Report) -> Report:
         """Merge with a later attempt, which wrote what this one had not finished.
 
-        Every attempt computes all rows again: of troubles, what waits and invalid values the last one counts.
+        Every attempt computes all rows again: of troubles, what waits, invalid values and what alert rules
+        say the last one counts.
         """
         return Report(
             self.written + later.written,
@@ -99,6 +102,7 @@ class Report:
             ),
             _concat(self.spooled, later.spooled),
             _add_seconds(self.spent, later.spent),
+            later.rule_rows,
         )
 
     def without_staged(self, sinks: Collection[str]) -> Report:
@@ -134,6 +138,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
     ages, waiting = dict[str, list[PartAges]](), dict[str, datetime]()
     spooled = dict[str, list[bytes]]()
     spent = defaultdict[str, dict[str, float]](dict)
+    rule_rows: list[bytes] = []
     done = set()
     for line in lines:
         sink = line["sink"]
@@ -153,6 +158,8 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
                 refused[line["reason"]] += line["rows"]
             case "printed":
                 printed.setdefault(sink, []).append(line["text"])
+            case "judged":
+                rule_rows.append(bytes(line["content"]))
             case "receipt":
                 receipts.setdefault(sink, []).append(bytes(line["content"]))
             case "ages":
@@ -174,6 +181,7 @@ def read_report(lines: Iterable[Row | Mapping[str, Any]]) -> Report:
         waiting=waiting,
         spooled=spooled,
         spent=spent,
+        rule_rows=rule_rows,
     )
 
 

@@ -26,6 +26,7 @@ from runtime.launch.lanes import Lanes
 from runtime.launch.launch import Launch
 from runtime.launch.outages import left_s, pause_s
 from runtime.launch.report import REPORT, Report, Trouble, read_report, trouble_of
+from runtime.rules.selection import SelectedRule
 from runtime.sinks import BatchRef, Target
 from runtime.spool.log import LogAddress
 
@@ -59,11 +60,14 @@ class BatchWriter:
         """Return how often a recent batch was computed: Spark's observations are summed over that."""
         return self._attempts.get(batch_id, 1)
 
-    def write(self, rows: DataFrame, batch: BatchRef) -> tuple[Report, Mapping[str, Trouble]]:
+    def write(
+        self, rows: DataFrame, batch: BatchRef, rules: tuple[SelectedRule, ...] = ()
+    ) -> tuple[Report, Mapping[str, Trouble]]:
         """Write until everything is durable; return the report, and the sinks whose rows wait in a log.
 
-        Raises: JobError.
+        rules: alert rules whose columns the rows have. Raises: JobError.
         """
+        self._delivery = replace(self._delivery, rules=rules)
         total, paused = Report(), dict[str, Trouble]()
         spooled = self._lanes.begin_batch()
         began = time.monotonic()
@@ -102,7 +106,7 @@ class BatchWriter:
 
     def compute_only(self, rows: DataFrame) -> None:
         """Compute a batch without writing it: Spark's state depends on it."""
-        rows.mapInArrow(replace(self._delivery, targets=()), REPORT).collect()
+        rows.mapInArrow(replace(self._delivery, targets=(), rules=()), REPORT).collect()
 
     def _attempt(
         self,

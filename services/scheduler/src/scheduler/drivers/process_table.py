@@ -22,13 +22,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from daggers.v1 import events_pb2, spec_pb2
+from daggers.v1 import events_pb2, rules_pb2, spec_pb2
+from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from chassis import drivers, processes
 from chassis.drivers import Identified
 from chassis.files import read_plain, replace_bytes, replace_text, touch
-from daggerspec import anew, lastword, rundir
+from daggerspec import alertrules, anew, lastword, rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
@@ -99,6 +100,7 @@ class Drivers:
         """Until when a launch that shares its process may end by itself, by run directory."""
         self._allowed: dict[str, tuple[str, datetime]] = {}
         self._paused: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._rules: dict[str, tuple[str, str]] = {}
         self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
@@ -435,6 +437,21 @@ class Drivers:
         self._paused[dagger] = run_dir, sinks
         if len(self._paused) > _REMEMBERED:
             del self._paused[next(iter(self._paused))]
+
+    def give_rules(self, dagger: str, run_dir: str, rules: rules_pb2.AlertRules) -> None:
+        """Give the driver of a launch the alert rules to judge; once for each change. Raises: OSError."""
+        digest = alertrules.digest_of_all(rules.rules)
+        before = self._rules.get(dagger)
+        if before == (run_dir, digest):
+            return
+        place = Path(run_dir) / rundir.RULES
+        if rules.rules or place.exists() or (before is not None and before[0] == run_dir):
+            with suppress(FileNotFoundError):
+                replace_text(place, json_format.MessageToJson(rules))
+                runas.hand_over_file(place)
+        self._rules[dagger] = run_dir, digest
+        if len(self._rules) > _REMEMBERED:
+            del self._rules[next(iter(self._rules))]
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
         """Write a file for a launch that is decided once. Raises: OSError."""

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, rules_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
@@ -527,6 +527,8 @@ class Scheduler:
                 self._drivers.allow_refusals(dagger.name, run_dir, dagger.refusals_until)
             if run_dir := self._run_dir(dagger):
                 self._drivers.pause_sinks(dagger.name, run_dir, dagger.paused_sinks)
+                rules = rules_pb2.AlertRules(revision=dagger.version, rules=dagger.spec.alerts)
+                self._drivers.give_rules(dagger.name, run_dir, rules)
             for driver, file, text in shadowing.cutover_files(dagger):
                 if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)

@@ -1,0 +1,237 @@
+"""Checks rules by the columns of a query, and compiles them to Spark SQL. Every finding has its rule and
+part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal as Exact
+from typing import Final, TypeAlias
+
+from daggerspec.columns import Role, role_of
+from daggerspec.nearest import nearest
+from daggerspec.query import quote_name
+from daggersql.analyse import rowconditions
+from daggersql.emit.expressions import sql as sql_of
+from daggersql.findings import Finding, Report, Span, instead, unless
+from daggersql.ir import lineage, whole
+from daggersql.ir.expr import Expr
+from daggersql.ir.ops import Op
+from daggersql.ir.relations import ROW, Result
+from daggersql.ir.types import Array, MapOf, Message, Struct, Type
+from daggersql.plan import fixed_size
+from daggersql.rules import summary
+from daggersql.rules.compiled import Comparison, CompiledRule, RuleFinding, RuleText
+from daggersql.syntax.parsing import parse_expression
+
+_ABOVE: Final = {Op.GREATER: True, Op.AT_LEAST: True, Op.LESS: False, Op.AT_MOST: False}
+_CASTS: Final = (Op.CAST, Op.STRICT_CAST)
+_LATER: Final = {
+    "before": "the dagger's own past: compute the older value in the query",
+    "outside": "a band of the dagger's own past: compare with a number",
+}
+
+
+ReportFor: TypeAlias = Callable[[str], Report]
+"""Makes the report of a text."""
+Run: TypeAlias = Callable[[Report, Callable[[], Expr]], Expr | None]
+"""Runs a check, and returns None once that has reported an error that ends it."""
+
+
+def compile_rules(
+    rules: Sequence[RuleText], query: Result, report_for: ReportFor, run: Run, *, early: bool
+) -> tuple[tuple[CompiledRule, ...], tuple[RuleFinding, ...]]:
+    """Compile rules; return those without findings, and all findings about the others.
+
+    early: rows are written while their windows are open.
+    """
+    fine: list[CompiledRule] = []
+    wrong: list[RuleFinding] = []
+    for number, rule in enumerate(rules):
+        compiler = _Compiler(number, rule, query, report_for, run)
+        compiled = compiler.compile(early=early)
+        if compiled is not None:
+            fine.append(compiled)
+        wrong += compiler.found
+    return tuple(fine), tuple(wrong)
+
+
+class _Compiler:
+    """Compiles one rule, and collects the findings about it."""
+
+    def __init__(self, number: int, rule: RuleText, query: Result, report_for: ReportFor, run: Run) -> None:
+        self._number, self._rule, self._query = number, rule, query
+        self._report_for, self._run = report_for, run
+        self._types = {output.name: output.value.type for output in query.outputs if output.name}
+        self.found: list[RuleFinding] = []
+
+    def compile(self, *, early: bool) -> CompiledRule | None:
+        """Compile the rule; None where there are findings."""
+        rule = self._rule
+        if early or fixed_size(whole.window(self._query)) is None:
+            why = "its rows are written while their windows are open" if early else "it has none"
+            text = f"Rules judge each window once, of a query that is grouped by one TUMBLE or HOP: {why}."
+            self._fail("when", rule.when, "RULE_NEEDS_WINDOW", text)
+            return None
+        when = self._condition("when", rule.when)
+        compared = _comparison(when) if when is not None else None
+        over = self._over(when, compared)
+        for place, name in enumerate(rule.key):
+            if (problem := _wrong_key(name, self._types)) is not None:
+                self._fail(f"key[{place}]", name, *problem)
+        named = self._check_summary()
+        if self.found or when is None:
+            return None
+        conditions = [one for one in (when, over) if one is not None]
+        read = tuple(dict.fromkeys((*(name for one in conditions for name in _columns(one)), *named)))
+        key = rule.key or tuple(name for name in self._types if role_of(name) is Role.TAG)
+        outputs = (output.name for output in self._query.outputs)
+        by_name = dict(zip(outputs, lineage.origins(self._query), strict=True))
+        origins = lineage.NONE.union(*(by_name[name] for name in (*read, *key)))
+        resolve = sql_of(over) if over is not None else ""
+        return CompiledRule(rule, sql_of(when), resolve, key, read, compared, tuple(sorted(origins)))
+
+    def _over(self, when: Expr | None, compared: Comparison | None) -> Expr | None:
+        """Check the condition under which an incident is over; None where the rule says none."""
+        rule = self._rule
+        if rule.resolve_when:
+            return self._condition("resolve_when", rule.resolve_when)
+        if not rule.clear or when is None:
+            return None
+        if compared is None or _is_joined(when):
+            message = "It needs a `when` that compares one column with a number; else write `resolve_when`."
+            self._fail("clear", f"{rule.clear:.0%}", "CLEAR_NOT_POSSIBLE", message)
+            return None
+        return self._condition("clear", _write_cleared(compared, rule.clear))
+
+    def _condition(self, part: str, text: str) -> Expr | None:
+        """Check a condition; None where it has errors."""
+        report = self._report_for(text)
+
+        def check() -> Expr:
+            expression = rowconditions.check(parse_expression(text, report), self._query, report)
+            for node in expression.nodes():
+                if node.function:
+                    say = f"A rule calls no {node.function}: compute it in the query, and name its column."
+                    report.error("UNSUPPORTED_FUNCTION", node.span, say)
+            return expression
+
+        expression = self._run(report, check)
+        self._add(part, [_say_later(finding) for finding in report.findings()])
+        return None if report.failed else expression
+
+    def _check_summary(self) -> tuple[str, ...]:
+        """Check the summary; return the columns that it names."""
+        template = self._rule.summary
+        try:
+            parts = summary.parse(template)
+        except summary.TemplateError as error:
+            self._fail(
+                "summary", template, "INVALID_SUMMARY", error.problem, (error.offset, error.offset + 1)
+            )
+            return ()
+        for part in parts:
+            if isinstance(part, summary.Placeholder) and part.column not in self._types:
+                report = self._report_for(template)
+                _refuse_unknown(part, self._types, report)
+                self._add("summary", report.findings())
+        return summary.columns(parts)
+
+    def _fail(self, part: str, text: str, code: str, message: str, span: Span | None = None) -> None:
+        report = self._report_for(text)
+        report.error(code, span or (0, len(text)), message)
+        self._add(part, report.findings())
+
+    def _add(self, part: str, findings: Sequence[Finding]) -> None:
+        self.found += [RuleFinding(self._number, part, finding) for finding in findings]
+
+
+def _say_later(finding: Finding) -> Finding:
+    """Say of functions that rules will have, that they have them not yet."""
+    if finding.code != "UNKNOWN_FUNCTION":
+        return finding
+    for name, instead_of in _LATER.items():
+        if f" {name} " in f" {finding.message.lower().rstrip('.').replace('(', ' ')} ":
+            message = f"{name} is no function of rules yet. It will read {instead_of}."
+            return Finding(
+                "UNSUPPORTED_FUNCTION",
+                finding.severity,
+                message,
+                finding.line,
+                finding.column,
+                finding.end_line,
+                finding.end_column,
+            )
+    return finding
+
+
+def _columns(expression: Expr) -> Iterator[str]:
+    for node in expression.nodes():
+        if node.ref is not None and node.ref.relation == ROW:
+            yield node.ref.path[0]
+
+
+def _wrong_key(name: str, types: dict[str, Type]) -> tuple[str, str] | None:
+    if name not in types:
+        near = nearest(name, types)
+        hint = f": did you mean {near}?" if near else f": there are {', '.join(types)}"
+        return "UNKNOWN_COLUMN", f"The query has no column {name}{hint}"
+    if isinstance(types[name], Array | MapOf | Message | Struct):
+        return "TYPE_MISMATCH", f"{name} is no single value, as a key must be."
+    return None
+
+
+def _refuse_unknown(place: summary.Placeholder, types: dict[str, Type], report: Report) -> None:
+    near = report.nearest(place.column, types)
+    span = (place.offset, place.offset + len(place.column))
+    there = f": there are {', '.join(types)}"
+    message = f"The query has no column {place.column}{unless(near, there)}."
+    report.error("UNKNOWN_COLUMN", span, message, instead(span, near))
+
+
+def _is_joined(condition: Expr) -> bool:
+    return condition.op in (Op.AND, Op.OR, Op.NOT)
+
+
+def _comparison(condition: Expr) -> Comparison | None:
+    """Find the comparison of a column with a number that a condition is, or that it begins with."""
+    while condition.op is Op.AND:
+        condition = condition.args[0]
+    if not isinstance(condition.op, Op) or condition.op not in _ABOVE:
+        return None
+    left, right = map(_uncast, condition.args)
+    above = _ABOVE[condition.op]
+    if left.is_constant:
+        left, right, above = right, left, not above
+    number = _number(right)
+    if left.op is not Op.COLUMN or left.ref is None or len(left.ref.path) != 1 or number is None:
+        return None
+    return Comparison(left.ref.path[0], number, above)
+
+
+def _uncast(expression: Expr) -> Expr:
+    while expression.op in _CASTS and expression.args:
+        (expression,) = expression.args
+    return expression
+
+
+def _number(expression: Expr) -> float | None:
+    """Return the number that a constant is, with its sign; None for anything else."""
+    sign = 1
+    while expression.op is Op.NEGATE:
+        sign, expression = -sign, _uncast(expression.args[0])
+    if not expression.is_constant or expression.literal is None or isinstance(expression.value, str | bool):
+        return None
+    try:
+        number = float(expression.literal.text)
+    except ValueError:
+        return None
+    return sign * (-number if expression.literal.minus % 2 else number)
+
+
+def _write_cleared(comparison: Comparison, share: float) -> str:
+    """Write the condition that a column is better than its limit by a share of that."""
+    limit = Exact(repr(comparison.limit))
+    room = abs(limit) * Exact(repr(share))
+    end = limit - room if comparison.above else limit + room
+    return f"{quote_name(comparison.column)} {'<=' if comparison.above else '>='} {end:f}"

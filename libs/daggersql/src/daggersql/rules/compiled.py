@@ -1,0 +1,76 @@
+"""A rule as it stands in a specification, and as it can be judged. Plain values, which may be pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from daggers.v1 import rules_pb2
+
+from daggersql.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """Parts of a rule that are judged by the columns of the query."""
+
+    name: str
+    when: str
+    resolve_when: str = ""
+    clear: float = 0.0
+    """Share of the limit by which the column must be better than it; 0: not used."""
+    key: tuple[str, ...] = ()
+    """Columns; empty: all tags and labels."""
+    summary: str = ""
+
+
+def rule_texts(rules: Iterable[rules_pb2.AlertRule]) -> tuple[RuleText, ...]:
+    """Take out of rules what is judged by the columns of a query."""
+    return tuple(
+        RuleText(rule.name, rule.when, rule.resolve_when, rule.clear, tuple(rule.key), rule.summary)
+        for rule in rules
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Comparison of a column with a number, which decides a condition."""
+
+    column: str
+    limit: float
+    above: bool
+    """True if the condition is true above the limit, False if below."""
+
+    def is_worse(self, value: float, other: float) -> bool:
+        """Tell whether a value is further beyond the limit than another."""
+        return value > other if self.above else value < other
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """Rule that can be judged on rows."""
+
+    text: RuleText
+    when: str
+    """Condition in Spark SQL over the rows, a relation that is called `row`."""
+    resolve: str
+    """Condition in Spark SQL under which an incident is over; empty: whenever `when` is not true."""
+    key: tuple[str, ...]
+    """Columns whose values have an incident each."""
+    read: tuple[str, ...]
+    """Columns that the condition and the summary read."""
+    comparison: Comparison | None
+    """Comparison of a column with a number that decides the condition, or the first part of it; None without
+    one.
+    """
+    origins: tuple[tuple[str, str], ...] = ()
+    """Tables and dotted paths of the fields that the rule reads: conditions, key and summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFinding:
+    """Finding about a part of a rule: `name`, `when`, `resolve_when`, `clear`, `key[0]`, `summary`."""
+
+    number: int
+    part: str
+    finding: Finding

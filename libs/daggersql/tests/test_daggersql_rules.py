@@ -1,0 +1,116 @@
+"""Alert rules on the rows of a query: what is compiled, and what is refused at which part and place."""
+
+from __future__ import annotations
+
+import pytest
+from tests.conformance.corpus import tables
+
+from daggersql import CheckResult, RuleText, check
+from daggersql.rules.compiled import Comparison
+
+WINDOW = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
+SQL = (
+    "SELECT service_type AS tag_service, COUNT(*) AS n, AVG(fare) AS mean,"
+    " TUMBLE_END(rowtime, INTERVAL '1' MINUTE) AS window_timestamp FROM bookings"
+    f" GROUP BY {WINDOW}, service_type"
+)
+RECORDS = "SELECT order_number, fare AS mean, 1 AS n, rowtime FROM bookings"
+
+
+def check_rules(*rules: RuleText, sql: str = SQL, early: bool = False) -> CheckResult:
+    return check(sql, tables(), early=early, rules=rules)
+
+
+def test_a_rule_is_compiled_with_its_key_its_columns_and_its_comparison() -> None:
+    result = check_rules(
+        RuleText("slow", "mean > 0.5 AND n >= 100", summary="{tag_service}: {mean:.1%} of {n}")
+    )
+
+    assert result.rules == ()
+    assert result.plan is not None
+    [rule] = result.plan.rules
+    assert "`row`.`n` >= 100" in rule.when
+    assert (rule.resolve, rule.key, rule.read) == ("", ("tag_service",), ("mean", "n", "tag_service"))
+    assert rule.comparison == Comparison("mean", 0.5, above=True)
+    assert rule.origins == (("bookings", "fare"), ("bookings", "service_type"))
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        ("n > 3", Comparison("n", 3.0, above=True)),
+        ("3 > n", Comparison("n", 3.0, above=False)),
+        ("mean <= -1.5", Comparison("mean", -1.5, above=False)),
+        ("n > mean", None),
+        ("tag_service = 'RIDE'", None),
+        ("n > 3 OR mean > 1", None),
+    ],
+)
+def test_the_comparison_that_decides_is_found(when: str, expected: Comparison | None) -> None:
+    plan = check_rules(RuleText("r", when)).plan
+
+    assert plan is not None
+    assert plan.rules[0].comparison == expected
+
+
+@pytest.mark.parametrize(
+    ("when", "share", "resolve"),
+    [
+        ("n > 100", 0.2, "<= 80"),
+        ("n < 100", 0.2, ">= 120"),
+        ("mean > -10", 0.5, "<= -15"),
+    ],
+)
+def test_clear_is_the_limit_less_a_share_of_it(when: str, share: float, resolve: str) -> None:
+    plan = check_rules(RuleText("r", when, clear=share)).plan
+
+    assert plan is not None
+    assert resolve.split()[0] in plan.rules[0].resolve
+    assert resolve.split()[1] in plan.rules[0].resolve.replace("(-15", "-15")
+
+
+@pytest.mark.parametrize(
+    ("rule", "part", "code", "column"),
+    [
+        (RuleText("r", "nn > 3"), "when", "UNKNOWN_COLUMN", 1),
+        (RuleText("r", "n > 3 AND"), "when", "SYNTAX_ERROR", 10),
+        (RuleText("r", "n + 1"), "when", "TYPE_MISMATCH", 1),
+        (RuleText("r", "SUM(n) > 3"), "when", "AGGREGATE_NOT_ALLOWED", 1),
+        (RuleText("r", "GeoHash(mean, mean, 5) = 'u'"), "when", "UNSUPPORTED_FUNCTION", 1),
+        (RuleText("r", "n > before('7d', n)"), "when", "UNSUPPORTED_FUNCTION", 5),
+        (RuleText("r", "outside(n)"), "when", "UNSUPPORTED_FUNCTION", 1),
+        (RuleText("r", "n > 3", resolve_when="m < 2"), "resolve_when", "UNKNOWN_COLUMN", 1),
+        (RuleText("r", "n > mean", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
+        (RuleText("r", "n > 3 AND n < 9", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
+        (RuleText("r", "n > 3", key=("n", "tag_servise")), "key[1]", "UNKNOWN_COLUMN", 1),
+        (RuleText("r", "n > 3", summary="{tag_service} {count}"), "summary", "UNKNOWN_COLUMN", 16),
+        (RuleText("r", "n > 3", summary="{n:x}"), "summary", "INVALID_SUMMARY", 4),
+        (RuleText("r", "n > 3", summary="a } b"), "summary", "INVALID_SUMMARY", 3),
+        (RuleText("r", "n > 3", summary="a {n"), "summary", "INVALID_SUMMARY", 3),
+    ],
+)
+def test_what_is_wrong_with_a_rule_has_its_part_and_place(
+    rule: RuleText, part: str, code: str, column: int
+) -> None:
+    result = check_rules(RuleText("fine", "n > 1"), rule)
+    [violation] = result.wrong_rules("spec.alerts")
+
+    assert result.plan is not None  # the query is well
+    assert (violation.field, violation.reason) == (f"spec.alerts[1].{part}", code)
+    assert (violation.line, violation.column) == (1, column)
+    assert [one.text.name for one in result.plan.rules] == ["fine"]
+
+
+@pytest.mark.parametrize(("sql", "early"), [(RECORDS, False), (SQL, True)])
+def test_a_rule_needs_windows_whose_rows_are_written_once(sql: str, early: bool) -> None:
+    [violation] = check_rules(RuleText("r", "n > 3"), sql=sql, early=early).wrong_rules("alerts")
+
+    assert (violation.field, violation.reason) == ("alerts[0].when", "RULE_NEEDS_WINDOW")
+
+
+def test_rules_are_no_part_of_the_query_and_of_its_state() -> None:
+    plain, ruled = check_rules().plan, check_rules(RuleText("r", "n > 3")).plan
+
+    assert plain is not None
+    assert ruled is not None
+    assert (plain.fingerprint, plain.spark_sql) == (ruled.fingerprint, ruled.spark_sql)

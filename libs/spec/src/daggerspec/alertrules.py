@@ -1,0 +1,118 @@
+"""Rules of the alert rules of a specification, as they show without its columns: names, times, counts, forms.
+
+What the columns say of them is `daggersql.rules`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from daggers.v1 import rules_pb2, spec_pb2
+
+from daggerspec import fields, limits
+from daggerspec.violation import Violation
+
+SEVERITIES: Final = frozenset(rules_pb2.RuleSeverity.values())
+MAX_TEXT: Final = 4_096
+"""Characters of a condition."""
+MAX_SUMMARY: Final = 500
+_MAX_URL: Final = 1_024
+
+
+Key: TypeAlias = tuple[str | None, ...]
+"""Values of the columns that a rule goes by, as texts; None for NULL."""
+
+
+def key_text(value: float | str | None) -> str | None:
+    """Write a value of a key; NULL stays None."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def digest(rule: rules_pb2.AlertRule) -> str:
+    """Return a digest of all that a rule says: one that was edited is another rule."""
+    return blake2b(rule.SerializeToString(deterministic=True), digest_size=8).hexdigest()
+
+
+def digest_of_all(rules: Iterable[rules_pb2.AlertRule]) -> str:
+    """Return a digest of all rules of a dagger, in their order."""
+    return blake2b("\0".join(map(digest, rules)).encode(), digest_size=8).hexdigest()
+
+
+def key_digest(key: Mapping[str, str]) -> str:
+    """Return a digest of the values that an incident is of, by column; empty for no values."""
+    if not key:
+        return ""
+    text = "\0".join(part for name in sorted(key) for part in (name, key[name]))
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def severity(rule: rules_pb2.AlertRule) -> rules_pb2.RuleSeverity.ValueType:
+    """Return the severity of a rule; where it says none, that is a warning."""
+    return rule.severity or rules_pb2.RULE_SEVERITY_WARNING
+
+
+def violations(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
+    """Yield every violation of the rules of a specification, whose list is at `path`."""
+    if len(spec.alerts) > limits.ALERT_RULES:
+        problem = f"must not be more than {limits.ALERT_RULES}, and are {len(spec.alerts)}"
+        yield Violation(path, problem, "TOO_MANY")
+    names = Counter(rule.name for rule in spec.alerts)
+    for number, rule in enumerate(spec.alerts):
+        inner = f"{path}[{number}]"
+        yield from fields.name(f"{inner}.name", rule.name)
+        if names[rule.name] > 1:
+            problem = f"{rule.name} is the name of {names[rule.name]} rules"
+            yield Violation(f"{inner}.name", problem, "DUPLICATE")
+        yield from _of_rule(inner, rule)
+
+
+def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
+    if not rule.when.strip():
+        yield Violation(f"{path}.when", "is required: a condition over the query's columns", "REQUIRED")
+    for part in ("when", "resolve_when"):
+        if len(getattr(rule, part)) > MAX_TEXT:
+            yield Violation(f"{path}.{part}", f"must not be longer than {MAX_TEXT:,} characters", "TOO_LARGE")
+    yield from _of_times(path, rule)
+    if rule.severity not in SEVERITIES:
+        yield Violation(f"{path}.severity", f"{rule.severity} is no severity", "UNKNOWN_ENUM_VALUE")
+    for place, name in enumerate(rule.key):
+        if name in rule.key[:place]:
+            yield Violation(f"{path}.key[{place}]", f"{name} stands there twice", "DUPLICATE")
+    if len(rule.summary) > MAX_SUMMARY or not rule.summary.isprintable():
+        problem = f"must be one line of up to {MAX_SUMMARY} characters"
+        yield Violation(f"{path}.summary", problem, "INVALID_SUMMARY")
+    if rule.runbook and not _is_url(rule.runbook):
+        problem = f"must be an http(s) URL of up to {_MAX_URL:,} characters, without credentials"
+        yield Violation(f"{path}.runbook", problem, "INVALID_URL")
+
+
+def _of_times(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
+    """Yield what is wrong with when an incident begins and ends."""
+    if rule.HasField("for_time"):
+        yield from fields.duration(f"{path}.for_time", rule.for_time, positive=True)
+        if rule.for_windows:
+            yield Violation(f"{path}.for_time", "is said as windows already: say one of both", "CONFLICT")
+    if rule.for_windows > limits.RULE_WINDOWS:
+        problem = f"must not be more than {limits.RULE_WINDOWS:,} windows"
+        yield Violation(f"{path}.for_windows", problem, "OUT_OF_RANGE")
+    if rule.clear:
+        if not (math.isfinite(rule.clear) and 0 < rule.clear <= 1):
+            yield Violation(f"{path}.clear", "must be a share above 0, and at most 100 %", "OUT_OF_RANGE")
+        elif rule.resolve_when:
+            yield Violation(f"{path}.clear", "says what resolve_when says: say one of both", "CONFLICT")
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_line = len(text) <= _MAX_URL and text.isprintable() and " " not in text
+    return plain and is_line and parts.username is None and parts.password is None

@@ -1,0 +1,209 @@
+"""Judge the alert rules of a launch, batch by batch, in the driver.
+
+A batch ends in this order: its rows are in every sink, what the rules observed in it is kept beside the
+checkpoints together with what is remembered of them, then it is sent, then Spark commits. So a batch that is
+repeated was judged before, or not at all: what it had observed is sent again, under the same ids.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from daggers.v1 import rules_pb2
+from google.protobuf import json_format
+from pyspark.sql import DataFrame
+
+from chassis.logging import logger
+from daggerspec import alertrules
+from daggersql.rules.compiled import CompiledRule
+from daggersql.rules.engine import JudgedRow, JudgedRule, judge, prepare
+from daggersql.rules.memory import Memory
+from runtime.rules.columns import with_rules
+from runtime.rules.selection import SelectedRule
+from runtime.state.store import Place
+
+FILE: Final = "alert-rules.json"
+"""Of a dagger, beside its checkpoints: what is remembered of its rules."""
+_SAVE_PERIOD_S: Final = 60.0
+_MOST_WAITING: Final = 10_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Sender(Protocol):
+    """Sends observations."""
+
+    def write(self, observed: Sequence[rules_pb2.RuleObserved]) -> Sequence[rules_pb2.RuleObserved]:
+        """Write observations; return those that wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesInForce:
+    """The rules of one revision, ready to be judged."""
+
+    revision: int
+    rules: tuple[JudgedRule, ...] = ()
+
+    @property
+    def compiled(self) -> tuple[CompiledRule, ...]:
+        """The rules for Spark."""
+        return tuple(rule.compiled for rule in self.rules)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the rules (`alertrules.digest_of_all`)."""
+        return alertrules.digest_of_all(rule.rule for rule in self.rules)
+
+
+Compile = Callable[[Sequence[rules_pb2.AlertRule]], tuple[CompiledRule, ...]]
+"""Compiles rules by the launch's query. Raises: JobError."""
+
+
+class RuleJudge:
+    """Rules of one launch. Batches are judged in Spark's thread; `take` is called in another."""
+
+    def __init__(
+        self,
+        dagger: str,
+        *,
+        generation: int,
+        created: int,
+        root: Callable[[], Place],
+        slide: timedelta | None,
+        compile_rules: Compile,
+        sender: Sender,
+        on_rules: Callable[[RulesInForce], None],
+    ) -> None:
+        """created: sequence of the dagger; what is remembered of an older one is another's. root: directory
+        of its checkpoints. slide: of its windows; None where it has none, and so no rules. on_rules: called
+        whenever rules are in force.
+        """
+        self._dagger, self._generation, self._created = dagger, generation, created
+        self._root, self._slide, self._compile = root, slide, compile_rules
+        self._sender, self._on_rules = sender, on_rules
+        self._in_force = RulesInForce(0)
+        self._judging = RulesInForce(0)
+        self._lock = threading.Lock()
+        self._memory: Memory | None = None
+        self._waiting: list[rules_pb2.RuleObserved] = []
+        self._saved_at = 0.0
+        self._file_state: tuple[int, int] | None = None
+
+    # ---- Rules in force ------------------------------------------------------------------------------------
+
+    def put(self, revision: int, rules: Sequence[rules_pb2.AlertRule]) -> None:
+        """Put rules in force, from the next batch on. Raises: JobError for rules that are wrong."""
+        ready: tuple[JudgedRule, ...] = ()
+        if rules:
+            assert self._slide is not None  # the check refuses rules of other queries
+            ready = prepare(rules, self._compile(rules), self._slide)
+        with self._lock:
+            self._in_force = RulesInForce(revision, ready)
+        self._on_rules(self._in_force)
+
+    def take(self, file: Path) -> None:
+        """Take newer rules out of a file that the scheduler writes, if it has changed."""
+        try:
+            state = file.stat()
+            current = state.st_mtime_ns, state.st_ino
+            if current == self._file_state:
+                return
+            rules = json_format.Parse(file.read_text(), rules_pb2.AlertRules(), ignore_unknown_fields=True)
+        except FileNotFoundError:
+            return
+        except (OSError, json_format.ParseError) as problem:
+            logger().warning("rules.file_skipped", why=str(problem))
+            return
+        self._file_state = current
+        if rules.revision <= self._in_force.revision:
+            return
+        try:
+            self.put(rules.revision, rules.rules)
+            logger().info("rules.taken", revision=rules.revision, rules=len(rules.rules))
+        except Exception as error:  # noqa: BLE001 - the rules before stay in force, and its heartbeat says so
+            logger().warning("rules.refused", revision=rules.revision, why=str(error))
+
+    # ---- Batches -------------------------------------------------------------------------------------------
+
+    def begin_batch(self, rows: DataFrame) -> DataFrame:
+        """Add what the rules in force say to the rows of a batch, which `select` and `end_batch` judge."""
+        with self._lock:
+            self._judging = self._in_force
+        return with_rules(rows, self._judging.compiled)
+
+    def select(self) -> tuple[SelectedRule, ...]:
+        """Return what workers need of the rules."""
+        if not self._judging.rules:
+            return ()
+        memory = self._load()
+        return tuple(
+            SelectedRule(
+                rule.name, rule.compiled.key, rule.compiled.read, memory.active(rule.name, rule.digest)
+            )
+            for rule in self._judging.rules
+        )
+
+    def end_batch(self, contents: Sequence[bytes], closed: datetime | None) -> None:
+        """Judge what workers have selected of a batch that closes windows up to `closed`; keep and send what
+        was observed.
+        """
+        if self._slide is None or closed is None:
+            return
+        before = self._load()
+        until = (closed - _EPOCH) // timedelta(microseconds=1)
+        after, observed = judge(before, self._judging.rules, read_rows(contents), until)
+        for one in observed:
+            one.dagger, one.generation, one.revision = self._dagger, self._generation, self._judging.revision
+        waiting = [*self._waiting, *observed][-_MOST_WAITING:]
+        self._memory, self._waiting = after, waiting
+        is_due = time.monotonic() - self._saved_at > _SAVE_PERIOD_S and self._judging.rules
+        if before.rules or after.rules or observed or is_due:
+            self._save(after, waiting)
+        self._waiting = list(self._sender.write(waiting))
+
+    # ---- Memory --------------------------------------------------------------------------------------------
+
+    def _load(self) -> Memory:
+        """Read what is remembered, and what may not have been sent; once."""
+        if self._memory is None:
+            self._memory = Memory()
+            stored = self._read()
+            if stored.get("created") == self._created:
+                self._memory = Memory.from_json(stored["memory"])
+                self._waiting = [
+                    rules_pb2.RuleObserved.FromString(b64decode(one)) for one in stored["waiting"]
+                ]
+        return self._memory
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            stored = json.loads((self._root() / FILE).read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as problem:
+            logger().warning("rules.memory_lost", why=str(problem))
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+    def _save(self, memory: Memory, waiting: Sequence[rules_pb2.RuleObserved]) -> None:
+        sent = [b64encode(one.SerializeToString(deterministic=True)).decode() for one in waiting]
+        stored = {"created": self._created, "memory": memory.to_json(), "waiting": sent}
+        try:
+            (self._root() / FILE).write_text(json.dumps(stored))
+        except OSError as problem:  # a repeated batch observes the same again, by what was kept before
+            logger().warning("rules.memory_not_kept", why=str(problem))
+        self._saved_at = time.monotonic()
+
+
+def read_rows(contents: Sequence[bytes]) -> Iterator[JudgedRow]:
+    """Read what workers have selected (`selection.select_rows`)."""
+    for content in contents:
+        for name, window, key, is_true, is_over, values in json.loads(content):
+            yield JudgedRow(name, window, tuple(key), is_true, is_over, values)

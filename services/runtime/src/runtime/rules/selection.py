@@ -1,0 +1,82 @@
+"""Select the rows that alert rules say something of, in a worker, for the driver.
+
+These are the rows that a rule is true of, and all rows of keys that fire or may soon: the driver has to know
+when it ceases to be true.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daggerspec.alertrules import Key, key_text
+from daggerspec.columns import RULE, RULE_OVER, WINDOW_END
+
+_MICROS: Final = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRule:
+    """Rule, as a worker needs it. Spark pickles it."""
+
+    name: str
+    key: tuple[str, ...]
+    read: tuple[str, ...]
+    active: frozenset[Key]
+    """Keys of which every row is selected."""
+
+
+def select_rows(batch: pa.RecordBatch, rules: Sequence[SelectedRule]) -> bytes:
+    """Select rows of a batch, whose columns are those of `columns.with_rules`; empty if there are none."""
+    rows = [row for number, rule in enumerate(rules) for row in _of_rule(batch, number, rule)]
+    return json.dumps(rows).encode() if rows else b""
+
+
+def _of_rule(batch: pa.RecordBatch, number: int, rule: SelectedRule) -> Iterator[list[Any]]:
+    is_true = batch.column(f"{RULE}{number}")
+    if rule.active:
+        wanted = _keys(batch, rule.key)
+        chosen = [true.as_py() or key in rule.active for true, key in zip(is_true, wanted, strict=True)]
+        mask = pa.array(chosen, pa.bool_())
+    else:
+        mask = is_true
+    if not pc.any(mask).as_py():
+        return
+    rows = batch.filter(mask)
+    windows = rows.column(WINDOW_END).cast(_MICROS).cast(pa.int64()).to_pylist()
+    truths = rows.column(f"{RULE}{number}").to_pylist()
+    overs = rows.column(f"{RULE_OVER}{number}").to_pylist()
+    columns = [[_plain(value) for value in rows.column(name).to_pylist()] for name in rule.read]
+    for place, key in enumerate(_keys(rows, rule.key)):
+        values = {name: column[place] for name, column in zip(rule.read, columns, strict=True)}
+        yield [rule.name, windows[place], list(key), truths[place], overs[place], values]
+
+
+def _keys(batch: pa.RecordBatch, columns: Sequence[str]) -> list[Key]:
+    if not columns:
+        return [()] * batch.num_rows
+    texts = ([key_text(_plain(value)) for value in batch.column(name).to_pylist()] for name in columns)
+    return list(zip(*texts, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Make of a value what JSON has: numbers, texts, truth values; None for NaN and the infinite."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    return value.hex() if isinstance(value, bytes) else str(value)

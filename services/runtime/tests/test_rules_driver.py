@@ -1,0 +1,77 @@
+"""A driver with alert rules that is killed: each firing and each end is observed once, and is a recount."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from daggers.v1 import rules_pb2
+from google.protobuf import json_format
+from services.runtime.tests.job_driver import bookings, log_sink
+from services.runtime.tests.launches import Dagger
+from services.runtime.tests.sink_contract import records
+from tests.integration.bookings import spread
+
+from chassis.files import replace_text
+from daggerspec import alertrules, rundir
+from daggerspec.topics import OBSERVATIONS
+
+pytestmark = pytest.mark.integration
+BUSY = rules_pb2.AlertRule(
+    name="busy", when="num_of_bookings > 15", for_windows=2, key=["tag_city_id"],
+    summary="city {tag_city_id}: {num_of_bookings}", severity=rules_pb2.RULE_SEVERITY_CRITICAL,
+)  # fmt: skip
+CALM = rules_pb2.AlertRule(name="calm", when="num_of_bookings < 3", key=["tag_city_id"])
+Turn = tuple[str, str, str, str]
+
+
+def read_observations(kafka: str, dagger: str) -> dict[str, tuple[Turn, rules_pb2.RuleObserved]]:
+    """Read what a dagger has observed, by the ids of the records."""
+    found = {}
+    for record in records(kafka, OBSERVATIONS):
+        one = rules_pb2.RuleObserved.FromString(record.value() or b"")
+        if one.dagger == dagger:
+            headers = {name: value.decode() for name, value in record.headers() or []}
+            end = one.window.ToDatetime(tzinfo=UTC)
+            state = rules_pb2.RuleState.Name(one.state).removeprefix("RULE_STATE_")
+            turn = one.rule, state, one.key["tag_city_id"], f"{end:%M:%S}"
+            found[headers["ce_id"]] = turn, one
+    return found
+
+
+def turns(kafka: str, dagger: Dagger) -> list[Turn]:
+    return sorted(turn for turn, _ in read_observations(kafka, dagger.name).values())
+
+
+def test_a_rule_fires_and_is_over_once_over_a_kill_and_an_edit(tmp_path: Path, kafka: str) -> None:
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(5)], alerts=[BUSY], idle_timeout_s=0)
+    minute = 60
+    many = spread(range(2 * minute), cities=1)
+    few = [(second, 1) for second in (130, 190)]
+
+    with dagger.launch() as first:
+        dagger.write(*bookings(many), *bookings(few[:1]))
+        first.until_true(lambda: turns(kafka, dagger) != [])
+        beat = first.until(lambda beat: beat.rules_revision == 1)
+        first.kill()
+    fired = read_observations(kafka, dagger.name)
+    with dagger.launch() as second:
+        dagger.write(*bookings(few[1:]))
+        second.until_true(lambda: len(turns(kafka, dagger)) == 2)
+        rules = rules_pb2.AlertRules(revision=2, rules=[CALM])
+        replace_text(second.run_dir / rundir.RULES, json_format.MessageToJson(rules))
+        later = second.until(lambda beat: beat.rules_revision == 2)
+        dagger.write(*bookings([(250, 1), (310, 1)]))
+        second.until_true(lambda: len(turns(kafka, dagger)) >= 3)
+        second.stop()
+
+    assert turns(kafka, dagger) == [
+        ("busy", "FIRED", "1", "02:00"),
+        ("busy", "RESOLVED", "1", "03:00"),
+        ("calm", "FIRED", "1", "04:00"),
+    ]
+    [(_, first_fired)] = fired.values()
+    assert (first_fired.summary, first_fired.value) == ("city 1: 60", 60.0)
+    assert beat.rules_digest == alertrules.digest_of_all([BUSY])
+    assert later.rules_digest == alertrules.digest_of_all([CALM])
