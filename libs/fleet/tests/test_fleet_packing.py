@@ -12,7 +12,9 @@ from eventlog import Record
 from fleet import Dagger, Fleet
 from fleet.decide import packing
 from fleet.decide.packing import Load, Move, choose_process, explain_alone, measure, next_move
+from fleet.decide.placement import Candidate, choose_host
 from fleet.fold.phases import RUNNING
+from fleet.fold.quotas import Full, Room
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HEAP_MIB = 1_536
@@ -180,6 +182,20 @@ def test_a_process_counts_once_for_its_host_and_its_team(story: Story) -> None:
 
     assert before == (2, 2 * (HEAP_MIB + packing.DRIVER_OVERHEAD_MIB))
     assert story.fleet.drivers.of_team("one").drivers == 2
+
+
+def test_a_launch_that_joins_needs_little_room_and_none_is_placed_where_that_is_not(story: Story) -> None:
+    story.run("a", 7)
+    new = story.ask("b")
+    used = story.fleet.drivers.on("here").usage.memory_mib(HEAP_MIB)
+    places = []
+    for left in (packing.LAUNCH_MIB - 1, packing.LAUNCH_MIB):
+        room = Room(drivers=1, memory_mib=used + left, driver_memory_mib=HEAP_MIB)
+        here = [Candidate(host="here", room=room)]
+        places.append(choose_host(story.fleet, new, here, joins=lambda _: True))
+
+    assert isinstance(places[0], Full)
+    assert (places[0].reason, places[1]) == ("MAX_MEMORY", "here")
 
 
 @pytest.mark.parametrize(

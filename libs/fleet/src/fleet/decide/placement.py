@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from daggers.v1 import events_pb2
 
 from daggerspec.priority import is_critical
+from fleet.decide.packing import LAUNCH_MIB
 from fleet.decide.requirements import READER, find_unmet, needs_user
 from fleet.fold import quotas
 from fleet.fold.dagger import Dagger
@@ -88,8 +89,8 @@ def choose_host(
     """Return the host of the dagger's next launch, or why there is none.
 
     candidates: hosts that can launch it, at least one, the leader's own first. beside: whether there are
-    hosts that were left out. joins: tells of a host whether the launch joins a process there, which takes no
-    room of its own. What a host without others lacks is no reason: the launch says it in its own
+    hosts that were left out. joins: tells of a host whether the launch joins a process there, which counts
+    already. What a host without others lacks is no reason: the launch says it in its own
     words.
     """
     scope: Sequence[Candidate] = () if beside else candidates
@@ -106,9 +107,11 @@ def choose_host(
     fits: list[Candidate] = []
     reasons: list[Full] = []
     for one in able:
-        full = None
-        if not joins(one.host):
-            full = quotas.full(fleet.catalogue, of_team, there[one.host].usage, dagger, one.room)
+        usage = there[one.host].usage
+        if joins(one.host):
+            full = quotas.host_full(usage, LAUNCH_MIB, replace(one.room, drivers=None))
+        else:
+            full = quotas.full(fleet.catalogue, of_team, usage, dagger, one.room)
         if full is not None:
             reasons.append(full)
         elif not _has_refused(dagger, one.host):
