@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
+import psutil
 import pytest
+from services.runtime.tests.sessions import driver_session
 
-from runtime.spark.executor_ends import ExecutorEnd, describe_cause, describe_ends
+from runtime.spark.executor_ends import ExecutorEnd, describe_cause, describe_ends, read_ends
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -53,3 +56,27 @@ def test_executors_that_ended_long_ago_are_not_told() -> None:
         "2 executors have ended, the last (number 5) at 12:00:00: killed by SIGKILL, by whom is unknown"
     )
     assert describe_ends(ends[:1], NOON).startswith("1 executor has ended")
+
+
+@pytest.mark.integration
+@pytest.mark.long
+def test_an_executor_that_somebody_kills_is_read_from_spark() -> None:
+    with driver_session("local-cluster[1,1,1024]") as session:
+        first = session.range(10).count()
+        none = read_ends(session)
+        victims = [
+            process
+            for process in psutil.Process().children(recursive=True)
+            if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+        ]
+        for victim in victims:
+            victim.kill()
+        end = time.monotonic() + 120
+        while not (ends := read_ends(session)) and time.monotonic() < end:
+            time.sleep(0.2)  # polling Spark's memory of it; bounded by the deadline
+        again = session.range(10).count()
+
+    assert (first, again, none) == (10, 10, [])
+    assert [describe_cause(each.reason) for each in ends] == [
+        "killed by SIGKILL, by whom is unknown: no status says that it was memory"
+    ]

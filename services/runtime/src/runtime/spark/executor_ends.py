@@ -77,7 +77,10 @@ def describe_ends(ends: Sequence[ExecutorEnd], now: datetime) -> str:
 
 
 def read_ends(session: SparkSession) -> list[ExecutorEnd]:
-    """Read which executors of the application have ended; Spark remembers the last hundred."""
+    """Read which executors of the application have ended; Spark remembers the last hundred.
+
+    Raises: Py4JError.
+    """
     executors = session.sparkContext._jsc.sc().statusStore().executorList(False)  # noqa: SLF001 - not in PySpark
     found = []
     for number in range(executors.size()):

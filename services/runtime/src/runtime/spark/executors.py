@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from chassis import pressure
+from chassis.logging import logger
 from daggerspec import exits
 from daggerspec.master import Manager, parse
 from runtime.errors import JobError, external
@@ -171,7 +173,11 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
         return Executors(url, lambda: 1, clock)
 
     def ends() -> str:
-        return describe_ends(read_ends(session), datetime.now(UTC))
+        try:
+            return describe_ends(read_ends(session), datetime.now(UTC))
+        except Py4JError as problem:  # it is told for people: no driver ends of it
+            logger().warning("executors.not_read", why=str(problem).partition("\n")[0])
+            return ""
 
     if master.manager is not Manager.STANDALONE:
         return Executors(url, lambda: 1, clock, ends=ends)
