@@ -10,7 +10,7 @@ from conftest import Stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 EVENTS = spread((second / 2 for second in range(720)), cities=3)
 
 

@@ -18,6 +18,8 @@ from fleet import Answer
 from fleet.fold.hosts import host_subject
 
 NAMES = ("a", "b", "c")
+SHARES = 0.0
+"""Share of the lives in which most daggers share processes. 0 until 10,000 such lives were lived through."""
 CALL_S = 5.0
 """How long a caller waits for one gateway."""
 AWAY_S = 130.0
@@ -56,7 +58,7 @@ class People:
         """Requests that were begun in the end."""
         self._retired = self._random.random() < 0.3
         """Whether an administrator drains one of two hosts in the end."""
-        self._shares = self._random.random() < 0.5
+        self._shares = bool(SHARES) and self._random.random() < SHARES
         """Whether most daggers share processes."""
         self._whole_hosts = self._random.random() < 0.5
         """Whether on-call vouches for the death of a host, rather than of each driver on it."""

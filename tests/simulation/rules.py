@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 from daggers.v1 import events_pb2
+from tests.simulation import people
 from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
@@ -176,16 +177,19 @@ def without_waiting_stops(patch: pytest.MonkeyPatch) -> None:
 
 def without_isolation(patch: pytest.MonkeyPatch) -> None:
     """Let daggers share processes that have one of their own."""
+    patch.setattr(people, "SHARES", 1.0)
     patch.setattr(packing, "explain_alone", lambda *_: "")
 
 
 def without_suspicion(patch: pytest.MonkeyPatch) -> None:
     """Let daggers share again that were computing in two deaths of their process."""
+    patch.setattr(people, "SHARES", 1.0)
     patch.setattr(fact_changes, "SUSPICION", timedelta(0))
 
 
 def without_innocence(patch: pytest.MonkeyPatch) -> None:
     """Count each death of a process as an attempt of all that it ran."""
+    patch.setattr(people, "SHARES", 1.0)
     patch.setattr(reconcile, "PROCESS_LOST", "")
 
 

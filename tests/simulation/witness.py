@@ -300,8 +300,8 @@ class ControlWitness:
             return
         if dagger.spec.isolation != spec_pb2.ISOLATION_SHARED:
             raise Violation(f"{name} has a process of its own, and joins {others}")
-        first, last = [datetime.min.replace(tzinfo=UTC), *self._deaths.get(name, [])][-2:]
-        if len(self._deaths.get(name, [])) > 1 and last - first <= _SUSPICION:
+        deaths = self._deaths.get(name, [])
+        if len(deaths) > 1 and deaths[-1] - deaths[-2] <= _SUSPICION:
             raise Violation(f"{name} was computing at two deaths, and joins {others}")
 
     def _check_attempt(self, record: Record, message: Any, before: Dagger) -> None:
