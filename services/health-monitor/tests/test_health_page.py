@@ -28,8 +28,12 @@ MINUTE = timedelta(minutes=1)
 GOLDEN = Path(__file__).parent / "pages.json"
 PORTAL = "https://daggers.example/"
 CONDITIONS = sorted(SEVERITIES)
-BY_ERROR = {alerts_pb2.ALERT_CONDITION_FAILED, alerts_pb2.ALERT_CONDITION_RESTART_LOOP}
-"""Conditions of which only the error says whose they are."""
+BY_ERROR = {
+    alerts_pb2.ALERT_CONDITION_FAILED,
+    alerts_pb2.ALERT_CONDITION_RESTART_LOOP,
+    alerts_pb2.ALERT_CONDITION_RULE,
+}
+"""Conditions of which only the error, or the rule, says whose they are."""
 NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_NO_PROGRESS: (163.0, 120.0, "s"),
     alerts_pb2.ALERT_CONDITION_UNREACHABLE: (41.0, 30.0, "s"),
@@ -46,6 +50,7 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_REFUSALS: (34, 20, "count"),
     alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: (14.5, 10.0, "s"),
     alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: (2, 0, "count"),
+    alerts_pb2.ALERT_CONDITION_RULE: (0.081, 0.05, "number"),
 }
 OF_NO_DAGGER = (
     dict.fromkeys(OF_PLATFORM, PLATFORM)

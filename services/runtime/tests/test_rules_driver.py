@@ -17,7 +17,7 @@ from chassis.files import replace_text
 from daggerspec import alertrules, rundir
 from daggerspec.topics import OBSERVATIONS
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 BUSY = rules_pb2.AlertRule(
     name="busy", when="num_of_bookings > 15", for_windows=2, key=["tag_city_id"],
     summary="city {tag_city_id}: {num_of_bookings}", severity=rules_pb2.RULE_SEVERITY_CRITICAL,

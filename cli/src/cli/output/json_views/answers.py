@@ -133,7 +133,7 @@ _CONVERSION = Conversion(
         "AccountToken": Layout("id expire_time"),
         "Alert": Layout(
             "dagger condition incident severity domain? summary next? since! fire_time! until resolution?"
-            " value limit unit? generation team deliveries sequence"
+            " value limit unit? generation team deliveries sequence rule? key values"
         ),
         "AlertDelivery": Layout("receiver state attempts reason? detail? not_before"),
         "AuditRecord": Layout("time! sequence"),
