@@ -32,7 +32,7 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 @dataclass
 class MailServer:
-    """What a server does and has taken."""
+    """Behaviour of a server, and what it has received."""
 
     answers: dict[str, str] = field(default_factory=dict)
     """Reply in place of its own: to `MAIL`, `DATA`, or a recipient."""

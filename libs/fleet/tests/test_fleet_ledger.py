@@ -208,21 +208,21 @@ def end(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_p
     return alerts_pb2.AlertResolved(meta=about(dagger, condition))
 
 
-def sent(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_pb2.NotificationSent:
+def take_notice(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_pb2.NotificationSent:
     return alerts_pb2.NotificationSent(
         meta=about(dagger, condition), notice=alerts_pb2.ALERT_NOTICE_FIRED, receiver="slack", attempt=1
     )
 
 
-CAUSE = [STARTED, begin("platform", KAFKA_AWAY), sent("platform", KAFKA_AWAY)]
+CAUSE = [STARTED, begin("platform", KAFKA_AWAY), take_notice("platform", KAFKA_AWAY)]
 
 
 def test_while_kafka_is_away_what_follows_from_it_is_kept_and_the_rest_is_told() -> None:
-    kept = given(*CAUSE, begin("bookings", NO_PROGRESS))
+    ledger = given(*CAUSE, begin("bookings", NO_PROGRESS))
     other = given(*CAUSE, begin("bookings", NO_PROGRESS), begin("orders", FAILED))
 
-    assert (next_told(kept, 60), next_told(other, 60)) == (None, "orders")
-    assert kept.find_causes() == {("bookings", NO_PROGRESS): ("platform", KAFKA_AWAY)}
+    assert (next_told(ledger, 60), next_told(other, 60)) == (None, "orders")
+    assert ledger.find_causes() == {("bookings", NO_PROGRESS): ("platform", KAFKA_AWAY)}
 
 
 def test_what_outlives_its_cause_is_told() -> None:
@@ -243,7 +243,7 @@ def test_what_is_over_before_its_cause_is_told_to_nobody() -> None:
 
 def test_who_was_told_of_the_begin_before_the_cause_came_is_told_of_the_end() -> None:
     ledger = given(
-        STARTED, begin("bookings", NO_PROGRESS), sent("bookings", NO_PROGRESS), *CAUSE[1:],
+        STARTED, begin("bookings", NO_PROGRESS), take_notice("bookings", NO_PROGRESS), *CAUSE[1:],
         end("bookings", NO_PROGRESS),
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ def matchers(*texts: str) -> tuple[Matcher, ...]:
 
 
 def route(**changed: object) -> Route:
-    """A route with Alertmanager's times of its tests: a second each."""
+    """Build a route with Alertmanager's times of its tests: a second each."""
     fields = {
         "receivers": ("r",),
         "group_by": (),
@@ -57,9 +57,9 @@ class Clockwork:
     fails: set[str] = field(default_factory=set)
     """Receivers that take nothing."""
     sent: list[tuple[float, str, str, str]] = field(default_factory=list)
-    """When, to whom, what fires, what is over."""
+    """Time, receiver, incidents that fire, and those that are over."""
     spans: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
-    """When each incident began and ended; datetime.max while it is open."""
+    """Begin and end of each incident; datetime.max while it is open."""
     labels: dict[str, Labels] = field(default_factory=dict)
 
     @property
@@ -107,8 +107,8 @@ class Clockwork:
                 notice = grouping.plan(current, receiver, self.time, is_held=self.is_held)
                 if notice is None:
                     continue
-                shown = (" ".join(sorted(names)) for names in (notice.firing, notice.resolved))
-                self.sent.append((self.now, receiver, *shown))  # type: ignore[arg-type]
+                names_of = (" ".join(sorted(names)) for names in (notice.firing, notice.resolved))
+                self.sent.append((self.now, receiver, *names_of))  # type: ignore[arg-type]
                 self.groups = grouping.record(self.groups, key, receiver, notice)
 
 
@@ -116,7 +116,7 @@ class Clockwork:
 
 
 def test_repeat() -> None:
-    """An incident that goes on is told again at the interval, and not in between."""
+    """Tell of an incident that goes on at the interval, and not in between."""
     clock = Clockwork(route(repeat_interval=2 * SECOND))
     clock.fire("a")
     clock.run_until(6.5)
@@ -125,7 +125,7 @@ def test_repeat() -> None:
 
 
 def test_retry() -> None:
-    """A receiver that takes nothing delays no other, and is told once it takes something."""
+    """Let a receiver that takes nothing delay no other, and tell it once it takes something."""
     clock = Clockwork(route(receivers=("r", "s")), fails={"s"})
     clock.fire("a")
     clock.run_until(2.5)
@@ -136,7 +136,7 @@ def test_retry() -> None:
 
 
 def test_batching() -> None:
-    """What comes while a group waits is told with the first, what comes later with the next look."""
+    """Tell what comes while a group waits with the first, and what comes later with the next look."""
     clock = Clockwork(route(group_interval=3 * SECOND))
     clock.fire("a")
     clock.run_until(0.5)
@@ -216,17 +216,17 @@ def test_what_was_over_before_its_notice_was_recorded_is_told_to_be_over() -> No
 
 
 def silence(begin: float, end: float, *texts: str, **fields: str) -> Silence:
-    said = {"id": "s", "author": "user:ada", "reason": "maintenance", **fields}
+    texts_of = {"id": "s", "author": "user:ada", "reason": "maintenance", **fields}
     return Silence(
         matchers=matchers(*texts),
         begin=NOON + timedelta(seconds=begin),
         end=NOON + timedelta(seconds=end),
-        **said,
+        **texts_of,
     )
 
 
 def test_silencing() -> None:
-    """A silence holds back what it matches, and nothing else; what outlives it is told."""
+    """Hold back what a silence matches, and nothing else; tell what outlives it."""
     clock = Clockwork(route(), [silence(0, 4.5, "dagger=bookings")])
     clock.fire("a", dagger="bookings")
     clock.fire("b", dagger="orders")
@@ -295,20 +295,20 @@ def test_a_silence_that_matches_nothing_and_one_that_is_about_to_end_are_known()
 
 
 def test_inhibiting() -> None:
-    """While its cause lasts an incident is kept; it is told if it outlives it."""
+    """Keep an incident while its cause lasts, and tell it if it outlives that."""
     clock = Clockwork(route(), rules=CAUSES)
     clock.fire("kafka", dagger="platform", condition="kafka_away")
     for number in range(40):
         clock.fire(f"d{number:02}", dagger=f"d{number:02}", condition="no_progress")
     clock.fire("bad", dagger="bad", condition="failed")
     clock.run_until(2.5)
-    held = count_held_back(find_causes(clock.open, CAUSES))
+    count = count_held_back(find_causes(clock.open, CAUSES))
     for number in range(39):
         clock.resolve(f"d{number:02}")
     clock.resolve("kafka")
     clock.run_until(5)
 
-    assert held == {"kafka": 40}
+    assert count == {"kafka": 40}
     assert clock.sent == [(1, "r", "bad kafka", ""), (3, "r", "bad d39", "kafka")]
 
 
@@ -425,12 +425,12 @@ def test_a_window_is_of_the_local_clock(text: str, inside: str, outside: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [("always", "must be such as"), ("moo 09:00-18:00 UTC", "moo is no day"), ("09:00-25:00 UTC", "25:00"),
      ("09:00-18:00 Mars/Base", "no time zone"), ("09:00-18:00 ../../etc", "must be such as")],
 )  # fmt: skip
-def test_a_window_that_is_none_is_named(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_window_that_is_none_is_named(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
         parse_window(text)
 
 
@@ -519,7 +519,7 @@ STEPS = st.lists(
 def test_no_incident_is_lost_and_nothing_is_over_that_did_not_begin(
     steps: list[tuple[str, int, float]], wait: int, interval: int
 ) -> None:
-    """At the end all receivers take everything, and know what is open and nothing else."""
+    """Check that receivers, once they take everything, know what is open and nothing else."""
     tree = route(
         receivers=("r", "s"),
         group_by=("dagger",),
@@ -527,18 +527,18 @@ def test_no_incident_is_lost_and_nothing_is_over_that_did_not_begin(
         group_interval=interval * SECOND,
     )
     clock, count = Clockwork(tree), 0
-    for what, number, pause in steps:
+    for step, number, pause in steps:
         names = [name for name, labels in clock.open.items() if labels["dagger"] == f"d{number}"]
-        if what == "fire" and not names:
+        if step == "fire" and not names:
             count += 1
             clock.fire(f"i{count}", dagger=f"d{number}")
-        elif what == "resolve" and names:
+        elif step == "resolve" and names:
             clock.resolve(names[0])
-        elif what in ("fail", "mend"):
-            (clock.fails.add if what == "fail" else clock.fails.discard)("rs"[number % 2])
-        elif what in ("silence", "end silence"):
+        elif step in ("fail", "mend"):
+            (clock.fails.add if step == "fail" else clock.fails.discard)("rs"[number % 2])
+        elif step in ("silence", "end silence"):
             clock.end_silences()
-            if what == "silence":
+            if step == "silence":
                 clock.silences.append(silence(clock.now, 10**6, f"dagger=d{number}"))
         clock.run_until(clock.now + pause)
     clock.fails.clear()
@@ -546,10 +546,10 @@ def test_no_incident_is_lost_and_nothing_is_over_that_did_not_begin(
     clock.run_until(clock.now + wait + 2 * interval + 1)
 
     for receiver in ("r", "s"):
-        known = set[str]()
+        current = set[str]()
         for _, to, firing, resolved in clock.sent:
             if to == receiver:
-                assert set(resolved.split()) <= known
-                known = known - set(resolved.split()) | set(firing.split())
-        assert known == set(clock.open)
+                assert set(resolved.split()) <= current
+                current = current - set(resolved.split()) | set(firing.split())
+        assert current == set(clock.open)
     assert {name for group in clock.groups.values() for name in group.members} == set(clock.open)

@@ -117,7 +117,7 @@ def test_a_request_goes_where_it_is_told_and_names_the_dagger(kind: Receiver, re
 
 @every_kind
 def test_another_attempt_is_the_same_message_to_who_has_it_already(kind: Receiver) -> None:
-    """What receivers know a repeat by differs between notices alone; only the time of a call may differ."""
+    """Build the same call twice: what receivers know a repeat by differs between notices alone."""
     settings = example(kind)
     first, again = (
         kind.request(Page(replace(notify(resolved=False), attempt=1), attempted_at=NOON), settings)

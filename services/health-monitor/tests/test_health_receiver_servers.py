@@ -37,7 +37,7 @@ LONGEST = "ä<&>\"'\r\nBcc: evil@example.org\x00" * 40
 
 
 def notify(*, resolved: bool = False, attempt: int = 1, summary: str = "it was given up: BAD_SQL") -> Notify:
-    """A notice of the incident 3 of a dagger, which began four minutes ago."""
+    """Build a notice of the incident 3 of a dagger, which began four minutes ago."""
     meta = alerts_pb2.AlertMeta(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=3)
     fired = alerts_pb2.AlertFired(
         meta=meta,
@@ -63,7 +63,7 @@ def notify(*, resolved: bool = False, attempt: int = 1, summary: str = "it was g
 
 @asynccontextmanager
 async def http(handle: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
-    """The address of a server on loopback."""
+    """Yield the address of a server on loopback."""
     application = web.Application()
     application.router.add_route("*", "/{tail:.*}", handle)
     runner = web.AppRunner(application, access_log=None)
@@ -87,7 +87,7 @@ class Endpoint:
     """An endpoint that trusts what is signed and fresh alone, and takes each message once."""
 
     def __init__(self) -> None:
-        self.taken: dict[str, Any] = {}
+        self.messages: dict[str, Any] = {}
         self.calls = 0
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -96,7 +96,7 @@ class Endpoint:
         if len(body) > 20_000 or request.content_type != "application/json":
             return web.Response(status=413)
         document = Webhook(KEY).verify(body, dict(request.headers))
-        self.taken.setdefault(request.headers["webhook-id"], document)
+        self.messages.setdefault(request.headers["webhook-id"], document)
         return web.Response(status=204)
 
 
@@ -113,7 +113,7 @@ async def test_an_endpoint_trusts_the_signature_and_knows_a_repeat_by_its_id() -
                 (notify(resolved=True, attempt=2), NOW + timedelta(seconds=6)),
             ]
         ]
-    fired, resolved = endpoint.taken.values()
+    fired, resolved = endpoint.messages.values()
 
     assert outcomes == [Success()] * 4
     assert endpoint.calls == 4
@@ -140,7 +140,7 @@ async def test_a_signature_with_another_key_is_refused_for_good() -> None:
 
 
 def test_the_signature_is_that_of_the_standard() -> None:
-    """The example that the standard's authors publish."""
+    """Compare with the example that the standard's authors publish."""
     signed = Webhook("whsec_plJ3nmyCDGBKInavdOK15jsl").sign(
         "msg_loFOjxBNrRLzqYUf",
         datetime.fromtimestamp(1731705121, UTC),
@@ -160,7 +160,7 @@ def test_a_key_that_is_none_is_refused(key: str) -> None:
 
 
 class StrictAlertmanager:
-    """What Alertmanager's API v2 checks; alerts by their labels."""
+    """Server with the checks of Alertmanager's API v2; alerts by their labels."""
 
     def __init__(self) -> None:
         self.alerts: dict[frozenset[tuple[str, str]], dict[str, Any]] = {}
@@ -221,8 +221,8 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def trusted(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment's authorities are the server's own."""
+def trust_server(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the environment's authorities be the server's own."""
     monkeypatch.setenv("SSL_CERT_FILE", str(paths[0]))
 
 
@@ -236,7 +236,7 @@ async def mail(
     host: str = "mail.example",
     allowed: str = "mail.example",
 ) -> Outcome:
-    """What becomes of a mail; the server's name leads to loopback."""
+    """Send a mail, and return its outcome; the server's name leads to loopback."""
 
     async def resolve(_: str, __: int) -> list[Any]:
         return [parse_address("127.0.0.1")]
@@ -247,7 +247,7 @@ async def mail(
     return await webhooks.send(Channel("r", email, settings), notice, now=NOW)
 
 
-@pytest.mark.usefixtures("trusted")
+@pytest.mark.usefixtures("trust_server")
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
 async def test_mail_is_submitted_under_tls_and_is_a_thread_of_its_incident(
     paths: tuple[Path, Path], scheme: str
@@ -266,7 +266,7 @@ async def test_mail_is_submitted_under_tls_and_is_a_thread_of_its_incident(
     assert "who has to act: USER, whoever wrote the dagger" in fired.get_content()
 
 
-@pytest.mark.usefixtures("trusted")
+@pytest.mark.usefixtures("trust_server")
 async def test_what_comes_from_rows_and_specs_makes_no_header_and_no_long_line(
     paths: tuple[Path, Path],
 ) -> None:
@@ -280,7 +280,7 @@ async def test_what_comes_from_rows_and_specs_makes_no_header_and_no_long_line(
     assert max(map(len, message.as_bytes().splitlines())) <= 998
 
 
-@pytest.mark.usefixtures("trusted")
+@pytest.mark.usefixtures("trust_server")
 @pytest.mark.parametrize(
     ("answers", "outcome"),
     [
@@ -305,7 +305,7 @@ async def test_replies_say_whether_another_attempt_may_help(
         assert await mail(server, notify()) == outcome
 
 
-@pytest.mark.usefixtures("trusted")
+@pytest.mark.usefixtures("trust_server")
 async def test_a_wrong_password_is_refused_and_never_shown(paths: tuple[Path, Path]) -> None:
     server = MailServer()
     async with serving(server, paths):
@@ -317,7 +317,7 @@ async def test_a_wrong_password_is_refused_and_never_shown(paths: tuple[Path, Pa
 
 
 @left_to_the_collector
-@pytest.mark.usefixtures("trusted")
+@pytest.mark.usefixtures("trust_server")
 async def test_nothing_is_sent_to_a_server_without_starttls(paths: tuple[Path, Path]) -> None:
     server = MailServer(offers_tls=False)
     async with serving(server, paths):
@@ -328,7 +328,7 @@ async def test_nothing_is_sent_to_a_server_without_starttls(paths: tuple[Path, P
 
 
 @left_to_the_collector
-@pytest.mark.usefixtures("trusted")
+@pytest.mark.usefixtures("trust_server")
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
 async def test_a_certificate_of_another_name_is_refused(paths: tuple[Path, Path], scheme: str) -> None:
     server = MailServer()
@@ -339,7 +339,7 @@ async def test_a_certificate_of_another_name_is_refused(paths: tuple[Path, Path]
     assert (outcome.reason, server.submitted) == ("NOT_REACHED", 0)
 
 
-@pytest.mark.usefixtures("trusted")
+@pytest.mark.usefixtures("trust_server")
 async def test_a_server_at_a_private_address_is_not_called(paths: tuple[Path, Path]) -> None:
     server = MailServer()
     async with serving(server, paths):

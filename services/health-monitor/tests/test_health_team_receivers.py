@@ -162,7 +162,7 @@ def secret(file: Path, *, team: str = "pricing", to: str = "", name: str = "hook
     )
 
 
-def named(team: str = "pricing", name: str = "hook") -> Any:
+def with_secret(team: str = "pricing", name: str = "hook") -> Any:
     """Registers a team with a channel of Slack whose URL is a registered secret."""
     receiver = access_pb2.TeamReceiver(kind="slack", secrets={"url": spec_pb2.SecretRef(name=name)})
     return events_pb2.TeamRegistered(team=access_pb2.Team(name=team, receivers=[receiver]))
@@ -170,7 +170,7 @@ def named(team: str = "pricing", name: str = "hook") -> Any:
 
 async def test_a_registered_secret_of_the_team_is_read_where_it_is(world: Any, slack_file: Path) -> None:
     await world.tell(secret(slack_file, to=f"http://127.0.0.1:{world.receiver.port}"))
-    await world.tell(named())
+    await world.tell(with_secret())
     async with world.monitor() as running:
         await world.fail_dagger()
         await until(world, running, "NotificationSent pricing/slack")
@@ -191,7 +191,7 @@ async def test_a_secret_that_the_team_may_not_use_so_is_not_used(
 ) -> None:
     to = f"http://127.0.0.1:{world.receiver.port}"
     await world.tell(secret(slack_file, **{"to": to, **registered}))
-    await world.tell(named())
+    await world.tell(with_secret())
     async with world.monitor() as running:
         await world.fail_dagger()
         await until(world, running, "NotificationFailed pricing/slack")
@@ -226,8 +226,8 @@ async def test_the_platforms_team_is_told_while_kafka_is_away(world: Any, slack_
         world.refuses = lambda _: False
         await running.steps(3)
 
-    told = [record.message async for record in world.alerts.replay()]
-    [report] = [event for event in told if isinstance(event, alerts_pb2.OutageReported)]
+    written = [record.message async for record in world.alerts.replay()]
+    [report] = [event for event in written if isinstance(event, alerts_pb2.OutageReported)]
     assert {attempt.sent.receiver for attempt in report.attempts} == {
         "slack", "pagerduty", "platform/slack",
     }  # fmt: skip

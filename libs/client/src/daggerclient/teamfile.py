@@ -94,7 +94,7 @@ def _receiver(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team)
         secrets = receivers.secrets(kind)
         keys = (*secrets, *receivers.settings(kind))
         receiver = team.receivers.add(kind=kind)
-        values = reader.mapping(settings, f"{path}.{kind}", keys, receivers.required(kind))
+        values = reader.mapping(settings, f"{path}.{kind}", keys, receivers.list_required(kind))
         for key, value in values.items():
             where = f"{path}.{kind}.{key}"
             if key in secrets:

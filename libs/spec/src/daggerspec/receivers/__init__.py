@@ -20,7 +20,7 @@ from daggerspec.violation import Violation
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a receiver needs to know that is no secret, such as who gets a mail."""
+    """Key of a receiver that is no secret, such as the recipients of mail."""
 
     parse: Callable[[str], Any]
     """Reads a value. Raises: ValueError that says what it must be."""
@@ -33,7 +33,7 @@ class ReceiverKind(Protocol):
     SECRETS: Mapping[str, bool]
     """Its secrets; whether it needs each."""
     SETTINGS: Mapping[str, Setting]
-    """What it needs to know that is no secret."""
+    """Its keys that are no secrets."""
 
 
 def names() -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def settings(kind: str) -> Mapping[str, Setting]:
     return _load(kind).SETTINGS
 
 
-def required(kind: str) -> tuple[str, ...]:
+def list_required(kind: str) -> tuple[str, ...]:
     """List the keys that a receiver of an existing kind must have."""
     needed = [key for key, is_needed in secrets(kind).items() if is_needed]
     return (*needed, *(key for key, setting in settings(kind).items() if setting.required))

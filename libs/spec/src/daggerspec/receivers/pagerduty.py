@@ -1,6 +1,9 @@
 """PagerDuty Events API v2."""
 
+from collections.abc import Mapping
 from typing import Final
 
+from daggerspec.receivers import Setting
+
 SECRETS: Final = {"routing_key": True, "url": False}
-SETTINGS: Final = {}
+SETTINGS: Final[Mapping[str, Setting]] = {}

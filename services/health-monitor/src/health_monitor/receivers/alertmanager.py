@@ -35,14 +35,17 @@ _OPEN_END: Final = timedelta(days=365)
 _QUOTE_LIMIT: Final = 200
 
 
-class Settings(ReceiverSettings):
+class AlertmanagerSettings(ReceiverSettings):
     """Settings of one Alertmanager."""
 
     url: SecretUrl = Field(examples=["https://alertmanager.example.org"])
     """Base URL, with USER:PASSWORD@ before the host where it asks for them."""
 
 
-def request(page: Page, settings: Settings) -> HttpRequest:
+Settings = AlertmanagerSettings
+
+
+def request(page: Page, settings: AlertmanagerSettings) -> HttpRequest:
     """Build the alert. A repeat changes nothing there: alerts are known by their labels."""
     alert, fired = page.alert, page.fired
     labels = {

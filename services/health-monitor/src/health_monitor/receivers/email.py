@@ -55,7 +55,7 @@ def _check_recipients(text: str) -> str:
     return text
 
 
-class Settings(ReceiverSettings):
+class EmailSettings(ReceiverSettings):
     """Settings of one list of recipients."""
 
     url: Annotated[SecretStr, AfterValidator(_check_url)] = Field(
@@ -68,7 +68,10 @@ class Settings(ReceiverSettings):
     """Address that the message is from."""
 
 
-def request(page: Page, settings: Settings) -> MailRequest:
+Settings = EmailSettings
+
+
+def request(page: Page, settings: EmailSettings) -> MailRequest:
     """Build the message, plain text. What comes from outside is printable, so no header can be injected."""
     alert, fired = page.alert, page.fired
     head = f"[{severity_name(fired.severity)}]" if alert.resolved is None else "[resolved]"

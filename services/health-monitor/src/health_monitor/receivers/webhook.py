@@ -55,7 +55,7 @@ def _decode_key(text: str) -> bytes:
         raise ValueError("what stands behind whsec_ is no base64") from None
 
 
-class Settings(ReceiverSettings):
+class WebhookSettings(ReceiverSettings):
     """Settings of one endpoint."""
 
     url: SecretUrl = Field(examples=["https://hooks.example.org/daggers"])
@@ -64,7 +64,10 @@ class Settings(ReceiverSettings):
     """Key of the signature: whsec_ and 24 to 64 bytes in base64."""
 
 
-def request(page: Page, settings: Settings) -> HttpRequest:
+Settings = WebhookSettings
+
+
+def request(page: Page, settings: WebhookSettings) -> HttpRequest:
     """Build the signed call. Its body is the same at every attempt."""
     call = json_request(settings.url, _document(page))
     time, key = page.attempted_at, settings.key.get_secret_value()

@@ -32,12 +32,12 @@ class Member:
 
     begin: datetime
     end: datetime | None = None
-    """When it was over; None while it is open."""
+    """Time of its end; None while it is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What one receiver is told of a group at once."""
+    """Message to one receiver about a group."""
 
     time: datetime
     firing: frozenset[Incident] = frozenset()
@@ -45,18 +45,18 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class IncidentGroup:
     """Incidents of one destination with the same labels of `group_by`, open or not told to be over yet."""
 
     destination: Destination
     begin: datetime
-    """When its first incident came."""
+    """Time of its first incident."""
     members: Mapping[Incident, Member] = field(default_factory=dict)
     notices: Mapping[str, Notice] = field(default_factory=dict)
     """The newest notice of each receiver."""
 
 
-Groups: TypeAlias = Mapping[GroupKey, Group]
+Groups: TypeAlias = Mapping[GroupKey, IncidentGroup]
 
 
 def build_key(destination: Destination, labels: Labels) -> GroupKey:
@@ -71,7 +71,7 @@ def join(
     key = build_key(destination, labels)
     group = groups.get(key)
     if group is None or all(_is_done(name, each, group.notices) for name, each in group.members.items()):
-        group = Group(destination, time)
+        group = IncidentGroup(destination, time)
     if incident in group.members:
         return groups
     members = {**group.members, incident: Member(time)}
@@ -90,7 +90,7 @@ def resolve(groups: Groups, incident: Incident, time: datetime) -> Groups:
 
 
 def plan(
-    group: Group, receiver: str, now: datetime, *, is_held: Callable[[Incident, datetime], bool]
+    group: IncidentGroup, receiver: str, now: datetime, *, is_held: Callable[[Incident, datetime], bool]
 ) -> Notice | None:
     """Return what a receiver is to be told now; None when nothing. Once it is recorded the answer is None.
 
@@ -99,14 +99,14 @@ def plan(
     look, last = find_look(group, now), group.notices.get(receiver)
     if look is None or (last is not None and last.time >= look) or not group.destination.is_active(look):
         return None
-    told = last.firing | last.resolved if last else frozenset()
+    announced = last.firing | last.resolved if last else frozenset()
     free = {
         name: each for name, each in group.members.items() if each.begin <= look and not is_held(name, look)
     }
     resolved = {name for name, each in free.items() if each.end is not None and each.end <= look}
     firing = frozenset(free.keys() - resolved)
     # Who was never told that it began is not told that it is over.
-    notice = Notice(now, firing, frozenset(resolved & told))
+    notice = Notice(now, firing, frozenset(resolved & announced))
     return notice if _is_news(notice, last, group, look) else None
 
 
@@ -129,7 +129,7 @@ def record(groups: Groups, key: GroupKey, receiver: str, notice: Notice) -> Grou
     return {**others, key: replace(group, members=members, notices=notices)}
 
 
-def find_look(group: Group, now: datetime) -> datetime | None:
+def find_look(group: IncidentGroup, now: datetime) -> datetime | None:
     """Return the newest instant at which the group is looked at; None before the first."""
     first = group.begin + group.destination.group_wait
     if now < first:
@@ -137,7 +137,7 @@ def find_look(group: Group, now: datetime) -> datetime | None:
     return first + (now - first) // group.destination.group_interval * group.destination.group_interval
 
 
-def _is_news(notice: Notice, last: Notice | None, group: Group, look: datetime) -> bool:
+def _is_news(notice: Notice, last: Notice | None, group: IncidentGroup, look: datetime) -> bool:
     if last is None:
         return bool(notice.firing)
     if not notice.firing <= last.firing or not notice.resolved <= last.resolved:

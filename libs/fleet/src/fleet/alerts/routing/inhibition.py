@@ -44,7 +44,7 @@ CAUSES: Final = tuple(
         ),
     )
 )
-"""What nobody has to be told while Kafka is away."""
+"""Conditions that nobody has to be told of while Kafka is away."""
 
 
 def find_causes(incidents: Mapping[T, Labels], rules: Sequence[Inhibition]) -> dict[T, T]:

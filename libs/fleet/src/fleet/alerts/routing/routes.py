@@ -40,7 +40,7 @@ class Route:
     """Time from the first notice after which those of `escalate_to` are told, unless it is acknowledged."""
     escalate_to: tuple[str, ...] | None = None
     continues: bool = False
-    """Whether the routes behind it are asked, too."""
+    """True if the routes behind it are asked, too."""
     routes: tuple[Route, ...] = ()
 
 
