@@ -119,10 +119,6 @@ redis: $(STAMPS)/venv ## Install the Redis that tests of the sink redis start, o
 postgres: $(STAMPS)/venv ## Install the PostgreSQL that tests of the sink postgres start, once, where the machine has none
 	@$(BIN)/python -m tests.postgres
 
-.PHONY: yarn
-yarn: $(STAMPS)/venv ## Install the HDFS and YARN of one node that a slow test starts, once
-	@$(BIN)/python -m tests.yarn
-
 WORKERS ?= 2
 .PHONY: test
 test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
@@ -131,7 +127,7 @@ test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, c
 
 PART ?= all
 .PHONY: test-long
-test-long: setup opensearch redis postgres yarn ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
+test-long: setup opensearch redis postgres ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
 	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 
@@ -149,14 +145,6 @@ simulate: $(STAMPS)/venv ## Live through SEEDS=N seeds from FIRST=K in the deter
 
 MINUTES ?= 2
 SEED ?= 1
-SPARK_CLUSTER := .cache/spark-cluster
-.PHONY: spark-cluster spark-cluster-down
-spark-cluster: MINUTES = 60
-spark-cluster: setup ## A Spark master and two workers of one core on loopback, for MINUTES=m (60), to try daggers on
-	@$(BIN)/python -m devstack.sparkcluster up $(SPARK_CLUSTER) --minutes $(MINUTES)
-spark-cluster-down: $(STAMPS)/venv ## Stop what make spark-cluster has started
-	@$(BIN)/python -m devstack.sparkcluster down $(SPARK_CLUSTER)
-
 .PHONY: chaos
 chaos: setup ## Real faults on a real stack for MINUTES=m from SEED=s, with HOSTS=2 on two hosts, recounted exactly
 	@$(BIN)/python -m tests.chaos.run $(MINUTES) $(SEED) $(HOSTS)

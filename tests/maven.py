@@ -1,4 +1,4 @@
-"""Servers of tests that come from Maven's repository, each file known by its digest."""
+"""Servers of tests that come from Maven's repository, each known by its digest."""
 
 from __future__ import annotations
 
@@ -25,44 +25,20 @@ def fetched(artifact: str, digest: str, folder: Path) -> Path:
 <dependency org="{group}" name="{name}" rev="{version}" conf="default->default" transitive="false">
   <artifact name="{name}" type="{kind}" ext="{kind}"/>
 </dependency>"""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as part:
-        (archive,) = _retrieve(f"{name} {version}", wanted, Path(part)).iterdir()
-        _check(archive, digest)
-        return archive.rename(folder / archive.name)
-
-
-def fetch_jars(name: str, dependencies: str, lock: Path, part: Path) -> Path:
-    """Fetch what Ivy's elements `dependencies` need into a folder of `part`; return that folder.
-
-    lock: file of the SHA-256 and the name of each, a line each. Raises: LackingError.
-    """
-    jars = _retrieve(name, dependencies, part)
-    pinned = {file: digest for digest, file in map(str.split, lock.read_text().splitlines())}
-    for jar in jars.iterdir():
-        if jar.name not in pinned:
-            jar.unlink()  # another one's dependency, which nobody needs here
-    for file, digest in pinned.items():
-        _check(jars / file, digest)
-    return jars
-
-
-def _retrieve(name: str, dependencies: str, part: Path) -> Path:
-    """Resolve Ivy's elements into a folder of `part`; return that folder. Raises: LackingError."""
     settings = StackSettings()
     home = java.find_home(settings.tools_dir, settings.java_home)
     if home is None:
         raise LackingError("Java is missing: make setup brings one")
     wheel = home == java.wheel_home(settings.tools_dir)
-    try:
-        return ivy.retrieve(
-            name, dependencies, part, lambda line: None, home / "bin" / "java", own_authorities=wheel,
-            failure=f"{name} could not be fetched: check the network",
-        )  # fmt: skip
-    except RefusedError as problem:
-        raise LackingError(problem.message) from None
-
-
-def _check(file: Path, digest: str) -> None:
-    """Check that a file is the pinned one. Raises: LackingError."""
-    if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
-        raise LackingError(f"{file.name} is not the one that is pinned")
+    with tempfile.TemporaryDirectory(dir=folder.parent) as part:
+        try:
+            files = ivy.retrieve(
+                name, wanted, Path(part), lambda line: None, home / "bin" / "java", own_authorities=wheel,
+                failure=f"{name} {version} could not be fetched: check the network",
+            )  # fmt: skip
+        except RefusedError as problem:
+            raise LackingError(problem.message) from None
+        (archive,) = files.iterdir()
+        if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
+            raise LackingError(f"{archive.name} is not the one that is pinned")
+        return archive.rename(folder / archive.name)

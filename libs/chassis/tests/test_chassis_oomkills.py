@@ -1,4 +1,4 @@
-"""Who was killed for memory is known by the kernel's counts, and by those of the right group alone."""
+"""A kill for memory is known by the count of the kernel, and by that of the right control group alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chassis.oomkills import KillCount, OomKills
 
 
 def write_count(file: Path, number: int) -> None:
-    """A count as the kernel writes it."""
+    """Write a count as the kernel does."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"low 0\noom 3\noom_kill {number}\noom_group_kill 0\n")
 

@@ -8,7 +8,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from daggers.v1 import gateway_pb2 as pb
 from google.protobuf.message import Message
 
-from api_gateway.validate import edit_plan, move_plan
+from api_gateway.validate import edit_plan
 from daggerspec import cutover
 from daggerspec.changes import changes
 from daggerspec.defaults import fill_defaults
@@ -74,34 +74,26 @@ async def test_a_plan_tells_columns_that_are_others_and_what_each_sink_sees(
     assert all(sink.seen for sink in planned.sinks)
 
 
-async def test_a_plan_says_how_state_is_divided_at_a_move_and_whether_checkpoints_are_out_of_reach(
+async def test_a_plan_says_that_checkpoints_are_out_of_the_reach_of_a_cluster(
     ready: Any, plan: Any, samples: Any
 ) -> None:
-    far = samples.cluster()
+    far, moved = samples.cluster(), samples.spec()
     far.name, far.spark_master = "far", "spark://10.1.2.3:7077"
-    far.executors.count, far.executors.cores = 4, 2
+    moved.cluster = "far"
     await ready.catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=far), timeout=10)
-    here, moved, in_memory = samples.spec(), samples.spec(), samples.spec()
-    here.state = moved.state = spec_pb2.STATE_STORE_DISK
-    moved.cluster = in_memory.cluster = "far"
-    await ready.create(spec=here)
-    epoch = await said(ready, events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
-    meta = events_pb2.FactMeta(name=NAME, epoch=epoch)
-    await said(ready, events_pb2.LaunchIntended(meta=meta, version=1))
-    host = events_pb2.HostRegistered(scheduler_id="s", host="a", boot_id="b", shared_checkpoints=False)
+    host = events_pb2.HostRegistered(scheduler_id="s", host="a", boot_id="b")
     planned = []
     for shared in (False, True):
         host.shared_checkpoints = shared
         await said(ready, host)
         planned.append(await plan(spec=moved))
-    stays, read_again = await plan(spec=here), await plan(spec=in_memory)
-    kept = move_plan.describe_division(samples.spec(), in_memory, ready.gateway.follower.fleet, on_disk=False)
+    stays = await plan(spec=samples.spec())
 
-    assert [each.effect for each in planned] == [P.EFFECT_STATE_KEPT] * 2
-    assert "divided anew at the start, from 1 partition into 8 partitions" in planned[0].reason
-    assert ["CHECKPOINTS_NOT_SHARED" in str(each.warnings) for each in planned] == [True, False]
-    assert "divided" not in stays.reason + read_again.reason
-    assert "in memory and stays in 1 partition, where 8 partitions would use all cores" in kept
+    assert ["CHECKPOINTS_NOT_SHARED" in str(each.warnings) for each in (*planned, stays)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 async def test_a_plan_says_whether_a_table_is_altered_by_a_new_column(

@@ -1,4 +1,4 @@
-"""Of what an executor ended is told by the status of its cluster, and never guessed from 137."""
+"""The end of an executor is told by the status of its cluster, and never guessed from 137."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 
 def pod(code: int, *, reason: str, brief: str = "") -> str:
-    """Spark's text of a pod's end, where its API gives these reasons."""
+    """Build Spark's text of the end of a pod whose API gives these reasons."""
     api = f"The API gave the following brief reason: {brief}\n" if brief else ""
     return (
         f"\nThe executor with id 1 exited with exit code {code}(SIGKILL, possible container OOM).\n{api}\n"

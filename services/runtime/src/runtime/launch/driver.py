@@ -20,7 +20,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
-from chassis import processes, threads
+from chassis import processes
 from chassis.files import replace_text
 from chassis.logging import logger
 from daggerspec import rundir, state
@@ -39,7 +39,7 @@ from runtime.source.planner import pace
 from runtime.spark import executors, helpers, queries
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
-from runtime.state import checkpoint, partitions
+from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.checkpoint_watch import CheckpointWatcher
 from runtime.state.groups import Groups, changes
@@ -92,7 +92,10 @@ class Driver:
             warnings += keeping.begin(launch, own[1])
         chosen = choose(*own)
         session = launch.session
-        self._choose_stores(plan)
+        if launch.root.local:
+            spark.checkpoint_locally(session)
+        if state.on_disk(self._spec.spec, plan):
+            spark.keep_state_on_disk(session)
         ui_url = session.sparkContext.uiWebUrl or ""
         launch.heartbeat.update(partial(progress.set_ui_url, ui_url=ui_url))
         self.announce(ui_url)
@@ -156,9 +159,6 @@ class Driver:
             rules.take(launch.run_dir / rundir.RULES)
             listener.check()
 
-        warnings += self._divide_state(chosen, check)  # the listener has this list
-        if launch.must_stop():
-            return
         while assembled.closing:
             query = self._start(assembled, batches, chosen)
             self._watch(query, batches, check, ends=True)
@@ -175,13 +175,6 @@ class Driver:
         backlog.follow(launch)
         self._watch(query, batches, check)
         batches.save_last_event_times()
-
-    def _choose_stores(self, plan: daggersql.Plan) -> None:
-        """Configure where Spark stores checkpoints and state."""
-        if self._launch.root.local:
-            spark.checkpoint_locally(self._launch.session)
-        if state.on_disk(self._spec.spec, plan):
-            spark.keep_state_on_disk(self._launch.session)
 
     def _begin_rules(self, plan: daggersql.Plan) -> RuleJudge:
         """Put the alert rules of the launch in force. Raises: JobError."""
@@ -249,35 +242,6 @@ class Driver:
                 return writer.trigger(availableNow=True).start()
             # no pause between batches: the readers block until one is due
             return writer.trigger(processingTime="0 seconds").start()
-
-    def _divide_state(self, chosen: Checkpoint, check: Callable[[], None]) -> list[str]:
-        """Give the state as many partitions as there are cores; return a warning where that has to wait.
-
-        check: called regularly, as executors may be long in coming. Raises: what ended the launch.
-        """
-        session, launch = self._launch.session, self._launch
-        division = partitions.plan_division(chosen.path, partitions.wanted(session))
-        if not division.numbers:
-            return [division.warning] if division.warning else []
-        failures: list[Exception] = []
-
-        def divide() -> None:
-            try:
-                partitions.divide(session, chosen.path, division.numbers)
-            except Exception as failure:  # noqa: BLE001 - raised again by who waits
-                failures.append(failure)
-
-        dividing = threads.start(divide, "divide-state")
-        while dividing.is_alive() and not launch.must_stop():
-            check()
-            dividing.join(_POLL_S)
-        if dividing.is_alive():
-            if not spark.slots(session):  # it may wait for executors, and is alone with them
-                session.sparkContext.cancelAllJobs()
-            dividing.join(_DRAIN_S)
-        elif failures:
-            raise failures[0]
-        return [division.warning] if division.warning else []
 
     def _watch(
         self,

@@ -152,14 +152,6 @@ def _dagger(application: str) -> str:
     return name if platform == "daggers" and generation.isdigit() else application
 
 
-def asked_cores(conf: SparkConf) -> int:
-    """Return the number of cores that an application asks for in all executors; 0 where that may change."""
-    if not _lasts(conf):
-        return 0
-    cores, count = _number(conf, "spark.cores.max", 0), _number(conf, "spark.executor.instances", 0)
-    return cores or count * _number(conf, "spark.executor.cores", 1)
-
-
 def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float]) -> Executors:
     """Build the check of an application; `web_urls`: of the pages of its masters, one of which leads.
 
@@ -176,7 +168,7 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
         try:
             return describe_ends(read_ends(session), datetime.now(UTC))
         except Py4JError as problem:  # it is told for people: no driver ends of it
-            logger().warning("executors.not_read", why=str(problem).partition("\n")[0])
+            logger().warning("executors.check_failed", why=str(problem).partition("\n")[0])
             return ""
 
     if master.manager is not Manager.STANDALONE:
