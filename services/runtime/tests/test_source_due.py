@@ -318,6 +318,6 @@ def test_each_gate_of_a_window_is_an_end() -> None:
     ends = [60_000]
     while ends[-1] < 150_000:
         ends.append(gated.next_end(ends[-1]))
-    assert ends == [60_000, 75_000, 120_000, 135_000, 150_000]
+    assert ends == [60_000, 75_000, 90_000, 120_000, 135_000, 150_000]
     assert (gated.closes_one(60_000, 74_999), gated.closes_one(74_999, 75_000)) == (False, True)
     assert (gated.last_end(59_999), gated.last_gate(59_999)) == (60_000, 150_000)
