@@ -91,8 +91,9 @@ class Memory:
                 name: RuleMemory(
                     rule["digest"],
                     {tuple(key): KeyMemory(*rest) for key, *rest in rule["keys"]},
-                    *rule["others"],
-                    tuple(rule["columns"]),
+                    others=rule["others"][0],
+                    others_since=rule["others"][1],
+                    columns=tuple(rule["columns"]),
                 )
                 for name, rule in memory["rules"].items()
             },

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from daggers.v1 import spec_pb2
@@ -94,7 +95,8 @@ async def resolve_channel(fleet: Fleet, receiver: str) -> Channel | Temporary | 
         places = {key: _place(fleet, team, reference) for key, reference in configured.secrets.items()}
         # By a thread: the file may be on a network disk that hangs.
         secrets = await asyncio.to_thread(_read_secrets, places)
-        settings = module.Settings(**secrets, **configured.settings)
+        values: dict[str, Any] = {**configured.settings, **secrets}
+        settings = module.Settings(**values)
         _check_addresses(places, settings)
     except ValueError as error:
         detail = f"what team {team} has for {kind} cannot be used on this host: {_why(error)}"

@@ -131,13 +131,13 @@ class Batches:
         if time.monotonic() - self._saved_at > _SAVE_PERIOD_S:
             self._save_event_times()  # the state before this batch, all of which is committed
         readers = self._source.registry.state()
-        written = self._checkpoint.written if shadow is None else shadow.written
+        written_until = self._checkpoint.written if shadow is None else shadow.written
         new = choose_rows(
             rows,
             self._source.windows,
             late_until=running.late_until,
             closes_until=closes_until,
-            written=max((time for time in (written, readers.closed_until()) if time), default=None),
+            written=max((time for time in (written_until, readers.closed_until()) if time), default=None),
         )
         complete = drop_incomplete(new, readers.gaps(), self._lookahead)
         batch = BatchRef(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, events_pb2
 
 from fleet.alerts.alert import Alert, condition_name, severity_name
 
@@ -32,6 +32,4 @@ def list_labels(alert: Alert) -> Labels:
 def _name_domain(fired: alerts_pb2.AlertFired) -> str:
     if not fired.domain:
         return ""
-    field = fired.DESCRIPTOR.fields_by_name["domain"]
-    name: str = field.enum_type.values_by_number[fired.domain].name
-    return name.removeprefix("ERROR_DOMAIN_").lower()
+    return events_pb2.ErrorDomain.Name(fired.domain).removeprefix("ERROR_DOMAIN_").lower()
