@@ -552,4 +552,6 @@ def test_no_incident_is_lost_and_nothing_is_over_that_did_not_begin(
                 assert set(resolved.split()) <= current
                 current = current - set(resolved.split()) | set(firing.split())
         assert current == set(clock.open)
-    assert {name for group in clock.groups.values() for name in group.members} == set(clock.open)
+    # What was over before anybody was told stays in its group until the next incident comes.
+    members = [each for group in clock.groups.values() for each in group.members.items()]
+    assert {name for name, member in members if member.end is None} == set(clock.open)
