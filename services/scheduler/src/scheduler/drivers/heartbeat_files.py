@@ -54,7 +54,7 @@ class HeartbeatFiles:
         counts once it is written again.
         """
         before, self._versions = self._versions, {}
-        heartbeats = []
+        heartbeats: list[telemetry_pb2.Heartbeat] = []
         for launch in launches:
             folder = Path(launch.run_dir)
             with suppress(OSError):  # the directory is gone, or its disk is full: the driver sends itself
