@@ -67,8 +67,8 @@ async def test_an_agent_sends_what_drivers_there_have_left_with_its_beat_while_i
             run_dir = Path(dagger.driver.run_dir)
             async with asyncio.timeout(DEADLINE_S):
                 await until((run_dir / rundir.COLLECTED).exists)
-                left = telemetry_pb2.Heartbeat(batch_id=41, state=telemetry_pb2.Heartbeat.STATE_RUNNING)
-                replace_bytes(run_dir / rundir.HEARTBEAT, left.SerializeToString())
+                latest = telemetry_pb2.Heartbeat(batch_id=41, state=telemetry_pb2.Heartbeat.STATE_RUNNING)
+                replace_bytes(run_dir / rundir.HEARTBEAT, latest.SerializeToString())
                 found = await anext(
                     record.message
                     async for record in heard
