@@ -12,6 +12,7 @@ from uuid import uuid4
 from daggers.v1 import telemetry_pb2
 
 from eventlog import Draft, Record
+from eventlog.heartbeats import unpack
 from eventlog.memory import MemoryLog
 
 
@@ -20,8 +21,9 @@ class MemoryBeats(MemoryLog):
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """What comes from now on, for ever."""
-        async for record in super().follow(max(since, len(self._records) - 1)):
-            yield record
+        async for packed in super().follow(max(since, len(self._records) - 1)):
+            for record in unpack(packed):
+                yield record
 
 
 def beat(name: str) -> Draft:
@@ -56,3 +58,13 @@ class BeatsContract:
 
         assert {record.message.dagger for record in found} == {"heard"}
         assert [record.sequence for record in found] == sorted({record.sequence for record in found})
+
+    async def test_heartbeats_of_a_host_are_heard_one_by_one(self, topic: Any) -> None:
+        heartbeats = [telemetry_pb2.Heartbeat(dagger=name, generation=7) for name in ("one", "two")]
+        host = telemetry_pb2.HostBeat(host="h", heartbeats=heartbeats)
+        async with self.connected(topic) as beats, aclosing(beats.follow()) as heard, asyncio.timeout(60):
+            await first_heard(beats, heard)
+            await beats.append(Draft(uuid4().hex, "/test", "host/h", datetime.now(UTC), host))
+            found = [(await anext(heard)).message for _ in range(3)]
+
+        assert found == [*heartbeats, host]

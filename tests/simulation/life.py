@@ -18,6 +18,7 @@ from tests.simulation.world import World
 
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import PLATFORM
+from fleet.decide.drain import HOST_CORDONED
 from fleet.decide.placement import NO_HOST
 from fleet.fold import view
 
@@ -198,13 +199,32 @@ class Life:
     def _list_misplaced(self) -> list[str]:
         """List what is still on a drained host, though another has room; and what is cordoned still."""
         fleet, retired = self.world.control_witness.fleet, self.people.retired
-        left = [dagger.name for dagger in fleet.occupied_on(retired.name)] if retired is not None else []
-        found = [f"{name} is still on the drained {retired.name}" for name in left if retired is not None]
+        left = fleet.occupied_on(retired.name) if retired is not None else []
+        found = [
+            f"{dagger.name} is still on the drained {retired.name}"
+            for dagger in left
+            if retired is not None and self._has_refuge(dagger)
+        ]
         return found + [
             f"{host.name} is cordoned still"
             for host in self.crew.hosts
             if (fleet.standing(host.name).cordon is not None) != (host is retired)
         ]
+
+    def _has_refuge(self, dagger: Dagger) -> bool:
+        """Tell whether another host than the one that is drained for good is in the zone of a dagger."""
+        zone, retired = dagger.spec.needs.get("zone", ""), self.people.retired
+        able = [host for host in self.crew.hosts if not host.gone and host is not retired]
+        return not zone or any(host.zone == zone for host in able)
+
+    def _may_wait(self, dagger: Dagger) -> bool:
+        """Tell whether the newest replay of a dagger waits, as only a host that is drained for good is in its
+        zone.
+        """
+        replay = dagger.replay
+        if replay is None or replay.finished is not None or replay.waits is None:
+            return False
+        return replay.waits.reason in (HOST_CORDONED, NO_HOST) and not self._has_refuge(dagger)
 
     def _replays(self, host: Host) -> list[str]:
         """What is wrong with the replays whose attempts are on a host."""
@@ -223,6 +243,8 @@ class Life:
         replay = dagger.replay
         if replay is None or dagger.phase == gateway_pb2.DELETED:
             return ""
+        if self._may_wait(dagger):
+            return ""
         if replay.finished is None:
             return f"the replay of {dagger.name} has not finished"
         if replay.finished.HasField("error"):
@@ -237,7 +259,8 @@ class Life:
         Not where nobody could know of their outage: its driver was gone before a leader heard of it. And not
         where their replay was given up, and none of a later outage has come to its end.
         """
-        if dagger.desired != gateway_pb2.DESIRED_RUNNING or self._has_no_host(dagger):
+        is_excused = self._has_no_host(dagger) or self._may_wait(dagger)
+        if dagger.desired != gateway_pb2.DESIRED_RUNNING or is_excused:
             return ""
         _, driver = self.crew.driver(dagger.name, dagger.generation)
         quarantine = self.crew.sinks.quarantine

@@ -219,6 +219,20 @@ def test_room_is_what_drivers_of_the_usual_size_still_find() -> None:
     )
 
 
+def test_room_in_daggers_like_those_that_run_goes_by_their_mean() -> None:
+    fleet, _ = folded(CLAIM, asked("one", memory=1_000), asked("two", memory=3_000), *running("one", "two"))
+    drivers = Usage.of(fleet.daggers[name] for name in fleet.occupied)
+    mean = quotas.need_mib(asked("one", memory=2_000).spec)
+    usual = quotas.need_mib(spec_pb2.DaggerSpec(), 768)
+
+    def count(of: Usage, **room: int) -> int | None:
+        return quotas.count_alike(of, Room(driver_memory_mib=768, **room))
+
+    assert [count(drivers, memory_mib=(2 + more) * mean) for more in (-1, 0, 1, 3)] == [0, 0, 1, 3]
+    assert count(drivers, memory_mib=9 * mean, drivers=3) == 1
+    assert (count(Usage(), memory_mib=4 * usual), count(drivers)) == (4, None)
+
+
 # ---- Names -------------------------------------------------------------------------------------------------
 
 

@@ -282,21 +282,21 @@ def test_heartbeats_of_every_few_seconds_are_left_while_the_host_collects_them_a
 ) -> None:
     monkeypatch.setattr(heartbeat, "PERIOD_S", 0.01)
     nowhere = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
-    collected, left = tmp_path / rundir.COLLECTED, tmp_path / rundir.HEARTBEAT
+    collected, file = tmp_path / rundir.COLLECTED, tmp_path / rundir.HEARTBEAT
     running = after(batch(0), batch(1))
     with HeartbeatSender(nowhere, running, run_dir=tmp_path) as sender:
         until(lambda: sender.sent > 2)
-        without = left.exists()
+        without = file.exists()
         collected.touch()
-        until(left.exists)
-        found, sent = Beat.FromString(left.read_bytes()), sender.sent
-        until(lambda: Beat.FromString(left.read_bytes()).time.ToNanoseconds() > found.time.ToNanoseconds())
+        until(file.exists)
+        first, sent = Beat.FromString(file.read_bytes()), sender.sent
+        until(lambda: Beat.FromString(file.read_bytes()).time.ToNanoseconds() > first.time.ToNanoseconds())
         sent_meanwhile = sender.sent - sent
         old = time.time() - rundir.COLLECTED_WITHIN_S
         os.utime(collected, (old, old))
         until(lambda: sender.sent > sent + 2)
 
-    assert (without, found.batch_id, found.dagger) == (False, 1, "bookings")
+    assert (without, first.batch_id, first.dagger) == (False, 1, "bookings")
     assert sent_meanwhile == 0
 
 

@@ -91,6 +91,7 @@ class World:
         shared: bool = False,
         local: bool = False,
         scheduler_id: str = "",
+        host_beats: bool = False,
     ) -> Scheduler:
         """`shared`: its checkpoint root is that of all hosts; `local`: others may have another one."""
         state_dir = self.state_of(host)
@@ -117,6 +118,7 @@ class World:
                 secrets=secrets,
                 spare=spare,
                 cutover=cutover,
+                host_beats=host_beats,
             ),
             clock=self.now,
         )

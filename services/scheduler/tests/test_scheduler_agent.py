@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from services.scheduler.tests.scheduler_agents import THERE, agent, register, two_hosts
-from services.scheduler.tests.scheduler_world import HOST, META, World
+from services.scheduler.tests.scheduler_world import DEADLINE_S, HOST, META, World
+from tests.contracts.drivers import until
 
+from chassis.files import replace_bytes
+from daggerspec import rundir
 from eventlog.testing import START
 from fleet import Fleet
 from fleet.decide.observation import Presence
@@ -48,6 +53,29 @@ async def test_an_agent_reports_the_end_of_a_driver_and_launches_it_again(world:
 
     assert world.facts(events_pb2.Exited)[0].code == -9
     assert second.driver.host == THERE  # type: ignore[union-attr] # it has one
+
+
+async def test_an_agent_sends_what_drivers_there_have_left_with_its_beat_while_it_collects(
+    world: World,
+) -> None:
+    async with agent(world, HOST, max_drivers=0):
+        await world.ask()
+        await world.until(lambda dagger: dagger.last_error is not None)
+        async with agent(world, host_beats=True), aclosing(world.beats.follow()) as heard:
+            dagger = await world.running()
+            assert dagger.driver is not None
+            run_dir = Path(dagger.driver.run_dir)
+            async with asyncio.timeout(DEADLINE_S):
+                await until((run_dir / rundir.COLLECTED).exists)
+                latest = telemetry_pb2.Heartbeat(batch_id=41, state=telemetry_pb2.Heartbeat.STATE_RUNNING)
+                replace_bytes(run_dir / rundir.HEARTBEAT, latest.SerializeToString())
+                found = await anext(
+                    record.message
+                    async for record in heard
+                    if isinstance(record.message, telemetry_pb2.Heartbeat) and record.message.batch_id
+                )
+
+    assert (found.dagger, found.generation, found.batch_id) == ("d", dagger.generation, 41)
 
 
 async def test_an_agent_that_is_started_anew_goes_on_with_its_drivers(world: World) -> None:

@@ -15,7 +15,7 @@ Heartbeat = telemetry_pb2.Heartbeat
 
 
 def leave(launch: Launch, at_ns: int, **fields: int) -> None:
-    """Leave a heartbeat as a driver does, at this instant of the file's clock."""
+    """Write a heartbeat as a driver leaves it, at this instant of the file's clock."""
     file = Path(launch.run_dir) / rundir.HEARTBEAT
     file.write_bytes(
         Heartbeat(dagger=launch.dagger, generation=launch.generation, **fields).SerializeToString()

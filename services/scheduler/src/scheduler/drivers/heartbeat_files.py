@@ -58,8 +58,8 @@ class HeartbeatFiles:
         for launch in launches:
             folder = Path(launch.run_dir)
             with suppress(OSError):  # the directory is gone, or its disk is full: the driver sends itself
-                self._renew(folder / rundir.COLLECTED)
                 version = self._version(folder / rundir.HEARTBEAT)
+                self._renew(folder / rundir.COLLECTED)
                 self._versions[launch.run_dir] = version
                 if version != before.get(launch.run_dir, version):
                     heartbeats += _read(launch, folder / rundir.HEARTBEAT)
