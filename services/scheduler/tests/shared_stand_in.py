@@ -13,9 +13,9 @@ from pathlib import Path
 
 from daggers.v1 import spec_pb2
 
+from chassis.lastword import StepRecorder
 from chassis.processes import start_ticks
 from daggerspec import rundir
-from daggerspec.lastword import StepRecorder
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--spec", type=Path)

@@ -26,10 +26,10 @@ from daggers.v1 import events_pb2, rules_pb2, spec_pb2
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from chassis import drivers, processes
+from chassis import drivers, lastword, processes
 from chassis.drivers import Identified
 from chassis.files import read_plain, replace_bytes, replace_text, touch
-from daggerspec import alertrules, anew, lastword, rundir
+from daggerspec import alertrules, anew, rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from daggerspec.lastword import FILE, LastWord, StepRecorder, create, read
+from chassis.lastword import FILE, LastWord, StepRecorder, create, read
 
 _DIES = """
 import os, sys, threading, time
 from pathlib import Path
-from daggerspec.lastword import StepRecorder
+from chassis.lastword import StepRecorder
 
 steps = StepRecorder(Path(sys.argv[1]))
 with steps.step("ended", 1, "batch"):
