@@ -62,9 +62,9 @@ class BeatsContract:
     async def test_heartbeats_of_a_host_are_heard_one_by_one(self, topic: Any) -> None:
         heartbeats = [telemetry_pb2.Heartbeat(dagger=name, generation=7) for name in ("one", "two")]
         host = telemetry_pb2.HostBeat(host="h", heartbeats=heartbeats)
-        async with self.connected(topic) as beats, aclosing(beats.follow()) as heard, asyncio.timeout(60):
-            await first_heard(beats, heard)
+        async with self.connected(topic) as beats, aclosing(beats.follow()) as records, asyncio.timeout(60):
+            await first_heard(beats, records)
             await beats.append(Draft(uuid4().hex, "/test", "host/h", datetime.now(UTC), host))
-            found = [(await anext(heard)).message for _ in range(3)]
+            found = [(await anext(records)).message for _ in range(3)]
 
         assert found == [*heartbeats, host]

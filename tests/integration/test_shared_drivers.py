@@ -23,16 +23,16 @@ def test_three_daggers_share_a_process_that_dies_and_all_rows_are_exact(
     stack: Stack, cli: Cli, tmp_path: Path
 ) -> None:
     bookings = Bookings(stack.kafka, cli)
-    made = [bookings.dagger(tmp_path, start="latest", isolation="shared") for _ in range(3)]
-    for _, file in made:
+    files = [bookings.dagger(tmp_path, start="latest", isolation="shared") for _ in range(3)]
+    for _, file in files:
         cli("apply", "-f", file, "--wait")
-    names = [name for name, _ in made]
+    names = [name for name, _ in files]
     started = [cli("get", name) for name in names]
     values = [booking(second, city_id=city) for second, city in EVENTS]
 
     bookings.write(values[:400])
     cli("stop", names[0], "--wait")
-    edited = made[1][1]
+    edited = files[1][1]
     edited.write_text(edited.read_text().replace("trigger: 1s", "trigger: 2s"))
     cli("apply", "-f", edited, "--wait")
     beside = [cli("get", name) for name in names[1:]]

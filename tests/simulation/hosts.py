@@ -393,7 +393,7 @@ class SimulatedDrivers:
         return self.runs / name / str(generation)
 
     def runs_as_another(self, team: str) -> bool:
-        """As Drivers', of a scheduler with one user."""
+        """Return no user, as `Drivers.user_of` of a scheduler with one."""
         del team
         return False
 
@@ -410,7 +410,7 @@ class SimulatedDrivers:
         return self._begin(self._identity(job, str(self.run_dir(*key))), job)
 
     def user_of(self, team: str) -> str:
-        """As Drivers', of a scheduler with one user."""
+        """Return no user, as `Drivers.user_of` of a scheduler with one."""
         del team
         return ""
 
@@ -419,11 +419,11 @@ class SimulatedDrivers:
         return bool(self._host.process(process))
 
     def homes(self) -> set[Path]:
-        """As Drivers': nothing is removed here."""
+        """Return nothing: nothing is removed here."""
         return set()
 
     def join(self, process: events_pb2.DriverHandle, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
-        """As Drivers'. Raises: as `start`; Violation when it may not share."""
+        """Join a process as `Drivers.join` does. Raises: as `start`; Violation when it may not share."""
         key = job.dagger, job.generation
         members = self._host.process(process)
         if not members:
@@ -628,14 +628,14 @@ class SimulatedDrivers:
 
     def _end_member(self, member: SimulatedDriver) -> None:
         """End a launch that shares its process: as asked, or with all the others."""
-        asked = self._ended.setdefault(member.identity.run_dir, self._world.loop.time())
+        ordered_at = self._ended.setdefault(member.identity.run_dir, self._world.loop.time())
         if member.alive and not member.mute and not self._world.chance(0.3, "member does not end"):
             self._world.later(self._world.random.uniform(0, 5), member.end, 0)
-        if member.alive and self._world.loop.time() - asked >= PATIENCE_S:
+        if member.alive and self._world.loop.time() - ordered_at >= PATIENCE_S:
             self._host.end_process(member, -9, computes=True)
 
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
-        """As Drivers'."""
+        """Return the exit of a driver, as `Drivers.exit` does."""
         driver = self._of(handle)
         code = driver.code if driver is not None else None
         if isinstance(driver, SimulatedDriver) and driver.lost is not None:

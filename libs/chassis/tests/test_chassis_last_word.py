@@ -1,4 +1,4 @@
-"""What a process was in the middle of is known after kill -9, and nothing else is."""
+"""Last words of processes: the steps that they were in are known after kill -9, and nothing else is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which daggers share a process, which process a launch joins, and who moves."""
+"""Decisions which daggers share a process, which process a launch joins, and who moves."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_memory_is_counted_and_not_drivers_so_a_huge_one_waits() -> None:
 
 
 def test_a_driver_that_waits_to_be_replaced_takes_what_it_was_launched_with() -> None:
-    """Else a smaller edit lets others in beside the larger driver, which still runs."""
+    """A smaller edit lets no others in beside the larger driver, which still runs."""
     before = CLAIM, asked("one", memory=3_000), asked("two"), *running("one")
     large = folded(*before)[0]
     edited = folded(*before, asked("one", memory=1_000))[0]

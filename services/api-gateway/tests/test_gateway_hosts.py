@@ -78,7 +78,7 @@ def test_hosts_that_lack_a_file_of_the_request_are_asked_last() -> None:
     kafka.secret_properties["sasl.password"].file = "/run/password"
     cluster = events_pb2.ClusterRegistered(meta=META, cluster=spec_pb2.Cluster(name="c", kafka=kafka))
     lacks = {"a": ["file /run/password"], "b": [], "c": ["file /run/other"]}
-    known = [
+    registrations = [
         event
         for host, words in lacks.items()
         for event in (
@@ -86,7 +86,7 @@ def test_hosts_that_lack_a_file_of_the_request_are_asked_last() -> None:
             events_pb2.HostRegistered(scheduler_id=host, host=host, boot_id="1", lacks=words),
         )
     ]
-    fleet = folded(CLAIM, cluster, *known)
+    fleet = folded(CLAIM, cluster, *registrations)
 
     def order(spec: spec_pb2.DaggerSpec) -> list[str]:
         return [there.host for there in order_by_files(fleet, everywhere(fleet), spec)]

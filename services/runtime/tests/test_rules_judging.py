@@ -81,7 +81,7 @@ def compile_rules(rules: Sequence[rules_pb2.AlertRule]) -> tuple[CompiledRule, .
     )  # fmt: skip
 
 
-class Driver:
+class RuleDriver:
     """The judge of one launch after another, over one directory."""
 
     def __init__(self, folder: Path) -> None:
@@ -121,8 +121,8 @@ def arrow(minute: int, rows: dict[str, int | None], rules: int = 1) -> pa.Record
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Driver:
-    return Driver(tmp_path)
+def driver(tmp_path: Path) -> RuleDriver:
+    return RuleDriver(tmp_path)
 
 
 def test_only_rows_that_say_something_leave_a_worker() -> None:
@@ -155,7 +155,7 @@ def test_values_that_json_lacks_leave_as_what_it_has() -> None:
     assert [row.values for row in rows] == [{"n": None}, {"n": 0.5}]
 
 
-def test_a_batch_that_is_repeated_observes_the_same_once(driver: Driver) -> None:
+def test_a_batch_that_is_repeated_observes_the_same_once(driver: RuleDriver) -> None:
     driver.batch(1, {"a": 11, "b": 1})
     driver.launch()  # killed before Spark committed: the batch comes again
     driver.batch(1, {"a": 11, "b": 1})
@@ -169,7 +169,7 @@ def test_a_batch_that_is_repeated_observes_the_same_once(driver: Driver) -> None
     ]  # fmt: skip
 
 
-def test_what_kafka_did_not_take_comes_with_the_next_batch_or_launch(driver: Driver) -> None:
+def test_what_kafka_did_not_take_comes_with_the_next_batch_or_launch(driver: RuleDriver) -> None:
     driver.kafka.away = True
     driver.batch(1, {"a": 11})
     driver.batch(2, {"a": 1})
@@ -182,7 +182,9 @@ def test_what_kafka_did_not_take_comes_with_the_next_batch_or_launch(driver: Dri
     assert driver.kafka.turns == [("FIRED", "a", 1), ("RESOLVED", "a", 2)]
 
 
-def test_rules_are_taken_between_batches_and_what_was_fired_is_over(driver: Driver, tmp_path: Path) -> None:
+def test_rules_are_taken_between_batches_and_what_was_fired_is_over(
+    driver: RuleDriver, tmp_path: Path
+) -> None:
     file = tmp_path / "rules"
     driver.batch(1, {"a": 11})
 
@@ -203,7 +205,7 @@ def test_rules_are_taken_between_batches_and_what_was_fired_is_over(driver: Driv
     assert driver.kafka.observations[-1].revision == 3
 
 
-def test_what_another_dagger_of_the_name_left_is_not_remembered(driver: Driver) -> None:
+def test_what_another_dagger_of_the_name_left_is_not_remembered(driver: RuleDriver) -> None:
     driver.batch(1, {"a": 11})
     driver.created = 9
     driver.launch()
@@ -213,7 +215,7 @@ def test_what_another_dagger_of_the_name_left_is_not_remembered(driver: Driver) 
     assert driver.kafka.turns == []
 
 
-def test_a_dagger_without_rules_keeps_no_file(driver: Driver, tmp_path: Path) -> None:
+def test_a_dagger_without_rules_keeps_no_file(driver: RuleDriver, tmp_path: Path) -> None:
     driver.judge.put(2, ())
     driver.batch(1, {"a": 11})
 
@@ -221,7 +223,7 @@ def test_a_dagger_without_rules_keeps_no_file(driver: Driver, tmp_path: Path) ->
 
 
 def test_a_file_that_is_damaged_costs_what_is_remembered_and_not_the_driver(
-    driver: Driver, tmp_path: Path
+    driver: RuleDriver, tmp_path: Path
 ) -> None:
     driver.batch(1, {"a": 11})
     (tmp_path / FILE).write_text("{")

@@ -89,7 +89,7 @@ def samples_of(broker: Broker, partition: Partition, offset: int) -> list[bytes 
 
 
 def sampler_of(broker: Broker) -> Consumer:
-    """The consumer that rests after a sample."""
+    """Return the consumer that rests after a sample."""
     [resting] = broker._samplers._resting
     return resting.current
 

@@ -61,7 +61,7 @@ async def test_an_agent_sends_what_drivers_there_have_left_with_its_beat_while_i
     async with agent(world, HOST, max_drivers=0):
         await world.ask()
         await world.until(lambda dagger: dagger.last_error is not None)
-        async with agent(world, host_beats=True), aclosing(world.beats.follow()) as heard:
+        async with agent(world, host_beats=True), aclosing(world.beats.follow()) as records:
             dagger = await world.running()
             assert dagger.driver is not None
             run_dir = Path(dagger.driver.run_dir)
@@ -71,7 +71,7 @@ async def test_an_agent_sends_what_drivers_there_have_left_with_its_beat_while_i
                 replace_bytes(run_dir / rundir.HEARTBEAT, latest.SerializeToString())
                 found = await anext(
                     record.message
-                    async for record in heard
+                    async for record in records
                     if isinstance(record.message, telemetry_pb2.Heartbeat) and record.message.batch_id
                 )
 
