@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daggersql.rules import engine
-from daggersql.rules.compiled import Comparison, CompiledRule, RuleText
+from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
 from daggersql.rules.engine import GONE_WINDOWS, JudgedRow, JudgedRule, judge, prepare
 from daggersql.rules.memory import Memory
 
@@ -26,7 +26,7 @@ def rule(**fields: object) -> JudgedRule:
     message = rules_pb2.AlertRule(name="many", when="n > 10", **fields)  # type: ignore[arg-type]
     text = RuleText("many", "n > 10")
     compiled = CompiledRule(
-        text, "n > 10", message.resolve_when, ("city",), ("n",), Comparison("n", LIMIT, above=True)
+        text, "n > 10", message.resolve_when, ("city",), ("n",), LimitComparison("n", LIMIT, above=True)
     )
     return prepare([message], [compiled], timedelta(minutes=1))[0]
 

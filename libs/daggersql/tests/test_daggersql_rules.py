@@ -6,7 +6,7 @@ import pytest
 from tests.conformance.corpus import tables
 
 from daggersql import CheckResult, RuleText, check
-from daggersql.rules.compiled import Comparison
+from daggersql.rules.compiled import LimitComparison
 
 WINDOW = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
 SQL = (
@@ -31,22 +31,22 @@ def test_a_rule_is_compiled_with_its_key_its_columns_and_its_comparison() -> Non
     [rule] = result.plan.rules
     assert "`row`.`n` >= 100" in rule.when
     assert (rule.resolve, rule.key, rule.read) == ("", ("tag_service",), ("mean", "n", "tag_service"))
-    assert rule.comparison == Comparison("mean", 0.5, above=True)
+    assert rule.comparison == LimitComparison("mean", 0.5, above=True)
     assert rule.origins == (("bookings", "fare"), ("bookings", "service_type"))
 
 
 @pytest.mark.parametrize(
     ("when", "expected"),
     [
-        ("n > 3", Comparison("n", 3.0, above=True)),
-        ("3 > n", Comparison("n", 3.0, above=False)),
-        ("mean <= -1.5", Comparison("mean", -1.5, above=False)),
+        ("n > 3", LimitComparison("n", 3.0, above=True)),
+        ("3 > n", LimitComparison("n", 3.0, above=False)),
+        ("mean <= -1.5", LimitComparison("mean", -1.5, above=False)),
         ("n > mean", None),
         ("tag_service = 'RIDE'", None),
         ("n > 3 OR mean > 1", None),
     ],
 )
-def test_the_comparison_that_decides_is_found(when: str, expected: Comparison | None) -> None:
+def test_the_comparison_that_decides_is_found(when: str, expected: LimitComparison | None) -> None:
     plan = check_rules(RuleText("r", when)).plan
 
     assert plan is not None

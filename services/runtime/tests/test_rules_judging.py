@@ -13,7 +13,7 @@ import pytest
 from daggers.v1 import rules_pb2
 from google.protobuf import json_format
 
-from daggersql.rules.compiled import Comparison, CompiledRule, RuleText
+from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
 from runtime.errors import user
 from runtime.rules.judging import FILE, RuleJudge, RulesInForce, read_rows
 from runtime.rules.observations import event_id
@@ -75,7 +75,7 @@ def compile_rules(rules: Sequence[rules_pb2.AlertRule]) -> tuple[CompiledRule, .
     return tuple(
         CompiledRule(
             RuleText(rule.name, rule.when), f"`row`.{rule.when}", "", ("tag_city",), ("n",),
-            Comparison("n", 10, above=True),
+            LimitComparison("n", 10, above=True),
         )
         for rule in rules
     )  # fmt: skip

@@ -9,12 +9,12 @@ from daggers.v1 import telemetry_pb2
 
 from daggerspec import rundir
 from scheduler.drivers import heartbeat_files
-from scheduler.drivers.heartbeat_files import HeartbeatFiles, Launch, pack
+from scheduler.drivers.heartbeat_files import DriverLaunch, HeartbeatFiles, pack
 
 Heartbeat = telemetry_pb2.Heartbeat
 
 
-def leave(launch: Launch, at_ns: int, **fields: int) -> None:
+def leave(launch: DriverLaunch, at_ns: int, **fields: int) -> None:
     """Write a heartbeat as a driver leaves it, at this instant of the file's clock."""
     file = Path(launch.run_dir) / rundir.HEARTBEAT
     file.write_bytes(
@@ -23,9 +23,9 @@ def leave(launch: Launch, at_ns: int, **fields: int) -> None:
     os.utime(file, ns=(at_ns, at_ns))
 
 
-def launch(folder: Path, name: str) -> Launch:
+def launch(folder: Path, name: str) -> DriverLaunch:
     (folder / name).mkdir()
-    return Launch(name, 7, str(folder / name))
+    return DriverLaunch(name, 7, str(folder / name))
 
 
 def test_each_heartbeat_is_collected_once_and_one_that_stood_there_before_is_not(tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_drivers_are_shown_that_they_are_collected(tmp_path: Path) -> None:
 
 def test_whose_a_heartbeat_is_the_log_says_and_what_is_none_is_left_out(tmp_path: Path) -> None:
     one, two, files = launch(tmp_path, "one"), launch(tmp_path, "two"), HeartbeatFiles()
-    gone = Launch("gone", 3, str(tmp_path / "gone"))
+    gone = DriverLaunch("gone", 3, str(tmp_path / "gone"))
     files.collect([one, two, gone])
-    leave(Launch("victim", 99, one.run_dir), 2, batch_id=4)
+    leave(DriverLaunch("victim", 99, one.run_dir), 2, batch_id=4)
     (Path(two.run_dir) / rundir.HEARTBEAT).write_bytes(b"\xff no heartbeat")
     (beat,) = files.collect([one, two, gone])
 

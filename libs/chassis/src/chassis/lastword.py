@@ -93,7 +93,7 @@ class StepRecorder:
 
     @contextmanager
     def step(self, dagger: str, generation: int, step: str) -> Iterator[None]:
-        """Be in a step for a dagger within the context."""
+        """Record a step for a dagger within the context."""
         slot = self._take()
         if slot is None:
             yield

@@ -16,17 +16,18 @@ from daggerspec.violation import Violation
 
 Isolation: TypeAlias = spec_pb2.Isolation.ValueType
 AUTO_MEANS: Final = spec_pb2.ISOLATION_DEDICATED
-"""What ISOLATION_AUTO stands for: this alone says whether daggers share processes that nobody asked for."""
+"""Isolation of daggers with ISOLATION_AUTO: this alone says whether they share processes unasked."""
 _VALUES: Final = frozenset(spec_pb2.Isolation.values())
 
 
 def resolve(spec: spec_pb2.DaggerSpec, team: access_pb2.Team | None) -> Isolation:
     """Resolve what a dagger says, else what its team says, to DEDICATED or SHARED."""
-    asked = find_asked(spec, team)
-    return AUTO_MEANS if asked in (spec_pb2.ISOLATION_UNSPECIFIED, spec_pb2.ISOLATION_AUTO) else asked
+    requested = find_requested(spec, team)
+    is_auto = requested in (spec_pb2.ISOLATION_UNSPECIFIED, spec_pb2.ISOLATION_AUTO)
+    return AUTO_MEANS if is_auto else requested
 
 
-def find_asked(spec: spec_pb2.DaggerSpec, team: access_pb2.Team | None) -> Isolation:
+def find_requested(spec: spec_pb2.DaggerSpec, team: access_pb2.Team | None) -> Isolation:
     """Return what a dagger says, else what its team says."""
     return spec.isolation or (team.isolation if team is not None else spec_pb2.ISOLATION_UNSPECIFIED)
 

@@ -21,7 +21,7 @@ from daggersql.ir.relations import ROW, Result
 from daggersql.ir.types import Array, MapOf, Message, Struct, Type
 from daggersql.plan import fixed_size
 from daggersql.rules import summary
-from daggersql.rules.compiled import Comparison, CompiledRule, RuleFinding, RuleText
+from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleFinding, RuleText
 from daggersql.syntax.parsing import parse_expression
 
 _ABOVE: Final = {Op.GREATER: True, Op.AT_LEAST: True, Op.LESS: False, Op.AT_MOST: False}
@@ -91,7 +91,7 @@ class _Compiler:
         resolve = sql_of(over) if over is not None else ""
         return CompiledRule(rule, sql_of(when), resolve, key, read, compared, tuple(sorted(origins)))
 
-    def _over(self, when: Expr | None, compared: Comparison | None) -> Expr | None:
+    def _over(self, when: Expr | None, compared: LimitComparison | None) -> Expr | None:
         """Check the condition under which an incident is over; None where the rule says none."""
         rule = self._rule
         if rule.resolve_when:
@@ -193,7 +193,7 @@ def _is_joined(condition: Expr) -> bool:
     return condition.op in (Op.AND, Op.OR, Op.NOT)
 
 
-def _comparison(condition: Expr) -> Comparison | None:
+def _comparison(condition: Expr) -> LimitComparison | None:
     """Find the comparison of a column with a number that a condition is, or that it begins with."""
     while condition.op is Op.AND:
         condition = condition.args[0]
@@ -206,7 +206,7 @@ def _comparison(condition: Expr) -> Comparison | None:
     number = _number(right)
     if left.op is not Op.COLUMN or left.ref is None or len(left.ref.path) != 1 or number is None:
         return None
-    return Comparison(left.ref.path[0], number, above)
+    return LimitComparison(left.ref.path[0], number, above)
 
 
 def _uncast(expression: Expr) -> Expr:
@@ -229,7 +229,7 @@ def _number(expression: Expr) -> float | None:
     return sign * (-number if expression.literal.minus % 2 else number)
 
 
-def _write_cleared(comparison: Comparison, share: float) -> str:
+def _write_cleared(comparison: LimitComparison, share: float) -> str:
     """Write the condition that a column is better than its limit by a share of that."""
     limit = Exact(repr(comparison.limit))
     room = abs(limit) * Exact(repr(share))

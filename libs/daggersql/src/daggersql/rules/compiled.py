@@ -33,7 +33,7 @@ def rule_texts(rules: Iterable[rules_pb2.AlertRule]) -> tuple[RuleText, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LimitComparison:
     """Comparison of a column with a number, which decides a condition."""
 
     column: str
@@ -59,7 +59,7 @@ class CompiledRule:
     """Columns whose values have an incident each."""
     read: tuple[str, ...]
     """Columns that the condition and the summary read."""
-    comparison: Comparison | None
+    comparison: LimitComparison | None
     """Comparison of a column with a number that decides the condition, or the first part of it; None without
     one.
     """

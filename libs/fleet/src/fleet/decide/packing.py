@@ -40,9 +40,9 @@ FULL: Final = 0.75
 CROWDED: Final = 0.9
 """Share of that memory from where on one leaves it."""
 LAUNCH_MIB: Final = 32
-"""What a launch takes of a process before it is measured."""
+"""Memory of a launch in a process before it is measured."""
 PROCESS_MIB: Final = 620
-"""What a process takes with its first launch, before it is measured."""
+"""Memory of a process with its first launch, before it is measured."""
 _SPAN: Final = timedelta(seconds=30)
 """Time over which records a second are counted."""
 
@@ -105,8 +105,8 @@ def explain_heavy(load: Load | None) -> str:
 
 def is_asked_to_share(fleet: Fleet, dagger: Dagger) -> bool:
     """Tell whether a dagger, or its team, says that it shares processes."""
-    asked = isolation.resolve(dagger.spec, _team_of(fleet, dagger))
-    return bool(asked == spec_pb2.ISOLATION_SHARED)
+    requested = isolation.resolve(dagger.spec, _team_of(fleet, dagger))
+    return bool(requested == spec_pb2.ISOLATION_SHARED)
 
 
 def _team_of(fleet: Fleet, dagger: Dagger) -> access_pb2.Team | None:
@@ -117,8 +117,8 @@ def _team_of(fleet: Fleet, dagger: Dagger) -> access_pb2.Team | None:
 def explain_alone(fleet: Fleet, dagger: Dagger) -> str:
     """Explain why a dagger has a process of its own, in one clause; empty where it may share one."""
     if not is_asked_to_share(fleet, dagger):
-        asked = isolation.find_asked(dagger.spec, _team_of(fleet, dagger))
-        if asked == spec_pb2.ISOLATION_DEDICATED:
+        requested = isolation.find_requested(dagger.spec, _team_of(fleet, dagger))
+        if requested == spec_pb2.ISOLATION_DEDICATED:
             return "isolation is DEDICATED"
         return "isolation is AUTO, which means a process of its own for now"
     cluster = fleet.clusters.get(dagger.spec.cluster)
@@ -178,7 +178,7 @@ def choose_process(
         others = [member for member in members if member.name != dagger.name]
         if not _may_be_joined(fleet, others, circle, loads, user_of):
             continue
-        if estimate_mib(others, loads) + LAUNCH_MIB > FULL * _bound(driver_memory_mib):
+        if estimate_mib(others, loads) + LAUNCH_MIB > FULL * _bound_mib(driver_memory_mib):
             continue
         together = sum(any(read.stream in streams for read in member.spec.streams) for member in others)
         driver = others[0].driver
@@ -236,7 +236,7 @@ def estimate_mib(members: list[Dagger], loads: Loads) -> int:
     return (sum(measured) if measured else PROCESS_MIB) + new * LAUNCH_MIB
 
 
-def _bound(driver_memory_mib: int) -> int:
+def _bound_mib(driver_memory_mib: int) -> int:
     return driver_memory_mib + DRIVER_OVERHEAD_MIB
 
 
@@ -246,7 +246,7 @@ class Move:
 
     dagger: Dagger
     leaves: str = ""
-    """Why it goes on in a process of its own, in one clause; empty: it returns to others."""
+    """Reason why it goes on in a process of its own, a clause; empty: it returns to others."""
 
     def as_fact(self) -> events_pb2.StopIssued:
         """Build the fact that makes it stop: its next launch goes where it belongs."""
@@ -288,7 +288,7 @@ def _find_leaver(members: list[Dagger], loads: Loads, driver_memory_mib: int) ->
         load = loads.get(member.name)
         if load is not None and load.generation == member.generation and (why := explain_heavy(load)):
             return Move(member, why)
-    if movable and estimate_mib(members, loads) > CROWDED * _bound(driver_memory_mib):
+    if movable and estimate_mib(members, loads) > CROWDED * _bound_mib(driver_memory_mib):
         heaviest = max(movable, key=lambda member: _weigh(loads.get(member.name)))
         return Move(heaviest, "its process had no memory left, and it has most rows of state there")
     return None

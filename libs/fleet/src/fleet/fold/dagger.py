@@ -143,13 +143,13 @@ class Dagger:
     isolated: bool = False
     """True from the second such death within a short time, until it is edited."""
     left_because: str = ""
-    """Why it has left a process that it shared, in one clause; empty: it has not, or has returned to one."""
+    """Reason why it has left a process that it shared, a clause; empty: it has not, or has returned."""
     left_time: datetime | None = None
     """Time when it last left a process that it shared, or returned to one."""
     from_start: int = 0
     """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
     footprint: Footprint = NOTHING
-    """What the newest launch takes; `spec` says what the next one will."""
+    """Footprint of the newest launch; `spec` says that of the next one."""
 
     def but(self, **changes: Any) -> Dagger:
         """Return a copy with other values of these fields.
@@ -181,7 +181,7 @@ class Dagger:
 
     @property
     def footprints(self) -> tuple[Footprint, ...]:
-        """What each of `running` takes."""
+        """Footprints of the launches in `running`."""
         own = (self.footprint,) if self._has_own else ()
         return own if self.shadow is None else (*own, self.shadow.footprint)
 

@@ -1,4 +1,4 @@
-"""What a launch takes of its host and of its cluster, as the specification says that it runs. Pure."""
+"""Footprints of launches: what they take of host and cluster, as the specification says. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from daggers.v1 import spec_pb2
 
 
 class Footprint(NamedTuple):
-    """What one launch takes, whatever its dagger is asked to be since."""
+    """Share of one launch, whatever its dagger is asked to be since."""
 
     cluster: str = ""
     """Name of the cluster that it runs on."""
     heap_mib: int = 0
     """Heap of its driver in MiB; 0 where the dagger did not say one."""
     executors: bytes = b""
-    """What the dagger said of its executors, an encoded Executors."""
+    """Executors of the dagger, as an encoded message."""
 
     @classmethod
     def of(cls, spec: spec_pb2.DaggerSpec) -> Self:
@@ -25,4 +25,4 @@ class Footprint(NamedTuple):
 
 
 NOTHING: Final = Footprint()
-"""What a dagger takes before its first launch."""
+"""Footprint of a dagger before its first launch."""

@@ -27,4 +27,4 @@ class Shadow:
     boundary: datetime | None = None
     """The end of the last window that the driver beside it writes; None until that is decided."""
     footprint: Footprint = NOTHING
-    """What it takes."""
+    """Footprint of the launch."""

@@ -23,7 +23,7 @@ MOST_BYTES: Final = 512 * 1024
 """Bytes of heartbeats in one record, as far as there is more than one: half of what a broker takes."""
 
 
-class Launch(NamedTuple):
+class DriverLaunch(NamedTuple):
     """A launch whose driver runs on this host."""
 
     dagger: str
@@ -31,10 +31,10 @@ class Launch(NamedTuple):
     run_dir: str
 
 
-def list_launches(fleet: Fleet, host: str) -> list[Launch]:
+def list_launches(fleet: Fleet, host: str) -> list[DriverLaunch]:
     """List the newest launches of daggers that have a driver on a host."""
     return [
-        Launch(dagger.name, dagger.generation, dagger.driver.run_dir)
+        DriverLaunch(dagger.name, dagger.generation, dagger.driver.run_dir)
         for dagger in fleet.drivers.on(host).daggers.values()
         if dagger.driver is not None and dagger.driver.host == host and dagger.driver.run_dir
     ]
@@ -47,7 +47,7 @@ class HeartbeatFiles:
         self._versions: dict[str, int] = {}
         """When the file of a run directory was written as it was seen last, in ns; 0: it was not there."""
 
-    def collect(self, launches: Iterable[Launch]) -> list[telemetry_pb2.Heartbeat]:
+    def collect(self, launches: Iterable[DriverLaunch]) -> list[telemetry_pb2.Heartbeat]:
         """Return what was left since the last call, and have it left from now on.
 
         A file that is there already when a launch is looked at first may be of a driver that hangs: it
@@ -76,7 +76,7 @@ class HeartbeatFiles:
             return 0
 
 
-def _read(launch: Launch, file: Path) -> Iterator[telemetry_pb2.Heartbeat]:
+def _read(launch: DriverLaunch, file: Path) -> Iterator[telemetry_pb2.Heartbeat]:
     """Yield the heartbeat in a file; nothing where it is none. Raises: OSError.
 
     Whose it is, the log says: a team's own user may write there.

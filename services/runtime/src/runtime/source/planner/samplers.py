@@ -44,8 +44,8 @@ class Samplers:
     def take(self) -> Iterator[Replaceable[Consumer]]:
         """Have one for the context, without an assignment. Raises: JobError where it cannot be made."""
         with _guard:
-            taken = self._resting.pop() if self._resting else None
-        sampler = taken or Replaceable(
+            rested = self._resting.pop() if self._resting else None
+        sampler = rested or Replaceable(
             lambda _: client(Consumer, self._properties), lambda: answers(self._properties), discard
         )
         try:

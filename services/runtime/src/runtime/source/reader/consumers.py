@@ -190,7 +190,7 @@ class ConsumerCache:
         elif consumer is None:
             budget_kib = min(max(_BUDGET_KIB // max(siblings, 1), _MIN_KIB), _MAX_KIB)
             self._make_room(budget_kib)
-            consumer = _PositionedConsumer(self._opened(plan), plan, wanted, budget_kib)
+            consumer = _PositionedConsumer(self._opener_of(plan), plan, wanted, budget_kib)
         # A consumer whose reading failed half-way is closed: its position is not known.
         try:
             consumer.seek(wanted.start)
@@ -213,7 +213,7 @@ class ConsumerCache:
             consumer.move(wanted)
             return consumer
         self._make_room(_MAX_KIB)
-        return _PositionedConsumer(self._opened(plan), plan, wanted, _MAX_KIB, _SHARED_WAIT_MS)
+        return _PositionedConsumer(self._opener_of(plan), plan, wanted, _MAX_KIB, _SHARED_WAIT_MS)
 
     def _rest(self, plan: ReaderPlan, consumer: _PositionedConsumer) -> None:
         other = self._shared.pop(self._connection(plan), None)
@@ -224,7 +224,7 @@ class ConsumerCache:
     def _connection(self, plan: ReaderPlan) -> _Connection:
         return tuple(sorted(plan.kafka.items())), HEADERS_COLUMN in plan.paths
 
-    def _opened(self, plan: ReaderPlan) -> Open:
+    def _opener_of(self, plan: ReaderPlan) -> Open:
         return open_with_headers if HEADERS_COLUMN in plan.paths else self._open
 
     def close(self) -> None:
