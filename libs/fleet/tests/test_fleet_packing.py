@@ -90,7 +90,7 @@ class Story:
 
 
 def load_of(dagger: Dagger, **values: Any) -> Load:
-    return Load(generation=dagger.generation, since=NOON, records=0, **values)
+    return Load(generation=dagger.generation, began=NOON, since=NOON, records=0, **values)
 
 
 @pytest.fixture
@@ -296,3 +296,16 @@ def test_two_deaths_further_apart_set_nobody_alone(story: Story) -> None:
     dagger = story.fact("a", events_pb2.Exited(suspect=True))
 
     assert (dagger.isolated, dagger.phase == RUNNING) == (False, False)
+
+
+def test_memory_of_a_start_is_not_taken_for_that_of_a_launch() -> None:
+    """Helper processes of a start end within a minute: until then a launch is not measured."""
+    beats = [(second, 900 if second < 20 else 400) for second in range(0, 100, 5)]
+    load, measured = None, {}
+    for second, mib in beats:
+        beat = telemetry_pb2.Heartbeat(generation=7, memory_bytes=mib << 20)
+        load = measure(load, beat, NOON + timedelta(seconds=second))
+        measured[second] = load.memory_mib
+
+    assert {measured[second] for second in range(0, 60, 5)} == {0}
+    assert {measured[second] for second in range(60, 100, 5)} == {400}

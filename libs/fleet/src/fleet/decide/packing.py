@@ -45,6 +45,8 @@ PROCESS_MIB: Final = 620
 """Memory of a process with its first launch, before it is measured."""
 _SPAN: Final = timedelta(seconds=30)
 """Time over which records a second are counted."""
+_SETTLED: Final = timedelta(seconds=60)
+"""Time over which the least memory counts: helpers of a start end within it, and each is large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class Load:
     """Load of a launch, as its heartbeats say it."""
 
     generation: int
+    began: datetime
+    """Time of its first heartbeat."""
     since: datetime
     """Time from which its records are counted."""
     records: int
@@ -61,7 +65,9 @@ class Load:
     """Records that it has still to read."""
     state_rows: int = 0
     memory_mib: int = 0
-    """Its share in the memory of its process."""
+    """Its share in the memory of its process, the least of the last minute; 0: it has not run that long."""
+    shares: tuple[tuple[datetime, int], ...] = ()
+    """Its shares of the last minute, in MiB, by time."""
     light_since: datetime | None = None
     """Time since when it is far below all bounds; None: it is not."""
 
@@ -73,13 +79,17 @@ Loads: TypeAlias = Mapping[str, Load]
 def measure(before: Load | None, heartbeat: telemetry_pb2.Heartbeat, now: datetime) -> Load:
     """Return the load of a launch after a heartbeat. before: after the one before; None: it is the first."""
     if before is None or before.generation != heartbeat.generation or heartbeat.rows_in < before.records:
-        before = Load(generation=heartbeat.generation, since=now, records=heartbeat.rows_in)
+        before = Load(generation=heartbeat.generation, began=now, since=now, records=heartbeat.rows_in)
     span = now - before.since
+    newest = (now, heartbeat.memory_bytes >> 20)
+    shares = (*((time, mib) for time, mib in before.shares if now - time <= _SETTLED), newest)
+    has_settled = now - before.began >= _SETTLED
     load = replace(
         before,
         backlog=sum(heartbeat.lag.values()),
         state_rows=heartbeat.state_rows,
-        memory_mib=heartbeat.memory_bytes >> 20,
+        memory_mib=min(mib for _, mib in shares) if has_settled else 0,
+        shares=shares,
     )
     if span >= _SPAN:
         rate = (heartbeat.rows_in - before.records) / span.total_seconds()
@@ -225,15 +235,16 @@ def estimate_mib(members: list[Dagger], loads: Loads) -> int:
     """Estimate the MiB that a process takes with these launches: what those that are measured have of it, and
     what others will.
     """
-    measured = [
-        load.memory_mib
-        for member in members
-        if (load := loads.get(member.name)) is not None
-        and load.generation == member.generation
-        and load.memory_mib
-    ]
-    new = len(members) - len(measured)
-    return (sum(measured) if measured else PROCESS_MIB) + new * LAUNCH_MIB
+    measured = [_find_measured(member, loads) for member in members]
+    known = [load.memory_mib for load in measured if load is not None]
+    return (sum(known) if known else PROCESS_MIB) + (len(members) - len(known)) * LAUNCH_MIB
+
+
+def _find_measured(member: Dagger, loads: Loads) -> Load | None:
+    """Return the load of the newest launch of a dagger; None until its memory is measured."""
+    load = loads.get(member.name)
+    is_measured = load is not None and load.generation == member.generation and load.memory_mib
+    return load if is_measured else None
 
 
 def _bound_mib(driver_memory_mib: int) -> int:
@@ -288,7 +299,9 @@ def _find_leaver(members: list[Dagger], loads: Loads, driver_memory_mib: int) ->
         load = loads.get(member.name)
         if load is not None and load.generation == member.generation and (why := explain_heavy(load)):
             return Move(member, why)
-    if movable and estimate_mib(members, loads) > CROWDED * _bound_mib(driver_memory_mib):
+    # Shares of before the newest one joined add up to more than the process takes.
+    is_measured = all(_find_measured(member, loads) is not None for member in members)
+    if movable and is_measured and estimate_mib(members, loads) > CROWDED * _bound_mib(driver_memory_mib):
         heaviest = max(movable, key=lambda member: _weigh(loads.get(member.name)))
         return Move(heaviest, "its process had no memory left, and it has most rows of state there")
     return None

@@ -241,6 +241,8 @@ class Launcher:
         self, dagger: Dagger, generation: int
     ) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
         prepared = self.job(dagger, generation, self._drivers.run_dir(dagger.name, generation))
+        # Where it runs is decided: with its heap filled in, a driver would judge that anew, and refuse.
+        prepared.spec.ClearField("isolation")
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
         executors.fill(prepared.spec, self._cluster(dagger))
         prepared.batches.CopyFrom(self._batches)
