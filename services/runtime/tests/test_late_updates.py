@@ -4,6 +4,7 @@ that dies when written. Records stand in files, and event time is where each ste
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator
@@ -113,7 +114,7 @@ def test_rows_end_as_a_recount_of_all_records_that_were_not_too_late(
             records.append({
                 "rowtime": moment(time), "service_type": service, "order_number": order, CLOSED: closed_ms,
             })  # fmt: skip
-            for start in range(int(time // slide_s) * slide_s, int(time - size_s), -slide_s):
+            for start in range(int(time // slide_s) * slide_s, math.floor(time - size_s), -slide_s):
                 if start + size_s <= time:
                     continue
                 if start + size_s + ALLOWED_S <= closed_s:
