@@ -22,7 +22,7 @@ PLANS, CALLS = (Path(__file__).with_name(name) for name in ("plans.json", "calls
 # which rows a sink wants, is in no state. Stages give the same rows as the whole.
 _NOT_KEPT = (
     *("warnings", "origins", "copies", "places", "influences"),
-    *("key", "conditions", "staged", "lookahead", "finds_late_where_read"),
+    *("key", "conditions", "rules", "staged", "lookahead", "finds_late_where_read"),
 )
 # What readers may leave out, as the SQL asks for it again, is in no state: it may change, too.
 _NOT_KEPT_OF_READS = ("conditions",)

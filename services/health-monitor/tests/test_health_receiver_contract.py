@@ -36,7 +36,7 @@ BY_STATUS = {"webhook"}
 """Kinds whose standard takes any 2xx for success, whatever stands in the body."""
 
 
-def each(names: set[str]) -> pytest.MarkDecorator:
+def each(names: set[str]) -> Any:
     return pytest.mark.parametrize("kind", [pytest.param(KINDS[name], id=name) for name in sorted(names)])
 
 

@@ -51,7 +51,7 @@ def read(process_directory: Path) -> tuple[LastWord, ...]:
         content = (process_directory / FILE).read_bytes()
     except OSError:
         return ()
-    slots = (content[at : at + _SLOT] for at in range(0, len(content) - _SLOT + 1, _SLOT))
+    slots = (content[start : start + _SLOT] for start in range(0, len(content) - _SLOT + 1, _SLOT))
     return tuple(sorted({word for slot in slots if (word := _parse(slot)) is not None}))
 
 
@@ -138,12 +138,12 @@ class StepRecorder:
 
     def _write(self, slot: int, word: LastWord) -> None:
         text = f"{word.dagger}\0{word.step}".encode()[:_TEXT]
-        at, crc = slot * _SLOT, zlib.crc32(text)
+        start, crc = slot * _SLOT, zlib.crc32(text)
         self._clear(slot)
         if self._map is not None:
-            self._map[at + _HEADER.size : at + _HEADER.size + len(text)] = text
-            _HEADER.pack_into(self._map, at, 0, crc, word.generation)
-            _LENGTH.pack_into(self._map, at, len(text))
+            self._map[start + _HEADER.size : start + _HEADER.size + len(text)] = text
+            _HEADER.pack_into(self._map, start, 0, crc, word.generation)
+            _LENGTH.pack_into(self._map, start, len(text))
 
     def _clear(self, slot: int) -> None:
         if self._map is not None:

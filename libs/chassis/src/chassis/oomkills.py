@@ -55,10 +55,10 @@ class OomKills:
             lines = Path(f"/proc/{self._pid}/cgroup").read_text("utf-8").splitlines()
         except OSError:
             return []
-        found: list[Path] = []
+        files: list[Path] = []
         for _, controllers, group in (line.split(":", 2) for line in lines):
             if controllers in ("", "memory"):
                 root = self._groups / controllers
                 name = "memory.oom_control" if controllers else "memory.events"
-                found += [root / group.strip("/") / name, root / name]
-        return [*found, self._host]
+                files += [root / group.strip("/") / name, root / name]
+        return [*files, self._host]

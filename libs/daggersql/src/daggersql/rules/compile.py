@@ -63,7 +63,7 @@ class _Compiler:
         self._number, self._rule, self._query = number, rule, query
         self._report_for, self._run = report_for, run
         self._types = {output.name: output.value.type for output in query.outputs if output.name}
-        self.found: list[RuleFinding] = []
+        self.findings: list[RuleFinding] = []
 
     def compile(self, *, early: bool) -> CompiledRule | None:
         """Compile the rule; None where there are findings."""
@@ -80,7 +80,7 @@ class _Compiler:
             if (problem := _wrong_key(name, self._types)) is not None:
                 self._fail(f"key[{place}]", name, *problem)
         named = self._check_summary()
-        if self.found or when is None:
+        if self.findings or when is None:
             return None
         conditions = [one for one in (when, over) if one is not None]
         read = tuple(dict.fromkeys((*(name for one in conditions for name in _columns(one)), *named)))
@@ -143,7 +143,7 @@ class _Compiler:
         self._add(part, report.findings())
 
     def _add(self, part: str, findings: Sequence[Finding]) -> None:
-        self.found += [RuleFinding(self._number, part, finding) for finding in findings]
+        self.findings += [RuleFinding(self._number, part, finding) for finding in findings]
 
 
 def _say_later(finding: Finding) -> Finding:

@@ -70,7 +70,7 @@ def _parts(template: str) -> Iterator[Part]:
             yield Placeholder(column, form, offset + 1)
             offset = end + 1
         else:
-            ends = [found for brace in "{}" if (found := template.find(brace, offset)) >= 0]
+            ends = [end for brace in "{}" if (end := template.find(brace, offset)) >= 0]
             end = min(ends, default=len(template))
             yield template[offset:end]
             offset = end

@@ -105,7 +105,7 @@ def _find_excess(load: Load, share: float = 1.0) -> Iterator[str]:
     if load.backlog > LIGHT_BACKLOG * share:
         yield f"it catches up with {load.backlog:,} records"
     if load.state_rows > LIGHT_STATE_ROWS * share:
-        yield f"it has {load.state_rows:,} rows of state, more than {LIGHT_STATE_ROWS * share:,.0f}"
+        yield f"it has {load.state_rows:,} open groups, more than {LIGHT_STATE_ROWS * share:,.0f}"
 
 
 def explain_heavy(load: Load | None) -> str:
@@ -236,8 +236,8 @@ def estimate_mib(members: list[Dagger], loads: Loads) -> int:
     what others will.
     """
     measured = [_find_measured(member, loads) for member in members]
-    known = [load.memory_mib for load in measured if load is not None]
-    return (sum(known) if known else PROCESS_MIB) + (len(members) - len(known)) * LAUNCH_MIB
+    shares = [load.memory_mib for load in measured if load is not None]
+    return (sum(shares) if shares else PROCESS_MIB) + (len(members) - len(shares)) * LAUNCH_MIB
 
 
 def _find_measured(member: Dagger, loads: Loads) -> Load | None:
@@ -303,7 +303,7 @@ def _find_leaver(members: list[Dagger], loads: Loads, driver_memory_mib: int) ->
     is_measured = all(_find_measured(member, loads) is not None for member in members)
     if movable and is_measured and estimate_mib(members, loads) > CROWDED * _bound_mib(driver_memory_mib):
         heaviest = max(movable, key=lambda member: _weigh(loads.get(member.name)))
-        return Move(heaviest, "its process had no memory left, and it has most rows of state there")
+        return Move(heaviest, "its process had no memory left, and it has most open groups there")
     return None
 
 

@@ -55,7 +55,7 @@ async def submit(
         return Temporary("TIMEOUT", f"it did not answer in {seconds:g} s; it may have it all the same")
     except SMTPRecipientsRefused as refused:
         # One that is refused for now is a reason to try again; otherwise all are refused for good.
-        reply = min(refused.recipients, key=lambda each: each.code)
+        reply = min(refused.recipients, key=lambda recipient: recipient.code)
         return MailAnswer(reply.code, reply.message)
     except SMTPResponseException as refused:
         return MailAnswer(refused.code, refused.message)

@@ -82,12 +82,12 @@ def read_ends(session: SparkSession) -> list[ExecutorEnd]:
     Raises: Py4JError.
     """
     executors = session.sparkContext._jsc.sc().statusStore().executorList(False)  # noqa: SLF001 - not in PySpark
-    found = []
+    ends = []
     for number in range(executors.size()):
         executor = executors.apply(number)
         if executor.isActive() or executor.removeTime().isEmpty():
             continue
         reason = executor.removeReason()
         time = datetime.fromtimestamp(executor.removeTime().get().getTime() / 1000, UTC)
-        found.append(ExecutorEnd(executor.id(), "" if reason.isEmpty() else str(reason.get()), time))
-    return found
+        ends.append(ExecutorEnd(executor.id(), "" if reason.isEmpty() else str(reason.get()), time))
+    return ends

@@ -70,7 +70,7 @@ def join(
     """Put an incident into its group, which begins with the first one. One that is in it stays as it is."""
     key = build_key(destination, labels)
     group = groups.get(key)
-    if group is None or all(_is_done(name, each, group.notices) for name, each in group.members.items()):
+    if group is None or all(_is_done(name, member, group.notices) for name, member in group.members.items()):
         group = IncidentGroup(destination, time)
     if incident in group.members:
         return groups
@@ -101,9 +101,11 @@ def plan(
         return None
     announced = last.firing | last.resolved if last else frozenset()
     free = {
-        name: each for name, each in group.members.items() if each.begin <= look and not is_held(name, look)
+        name: member
+        for name, member in group.members.items()
+        if member.begin <= look and not is_held(name, look)
     }
-    resolved = {name for name, each in free.items() if each.end is not None and each.end <= look}
+    resolved = {name for name, member in free.items() if member.end is not None and member.end <= look}
     firing = frozenset(free.keys() - resolved)
     # Who was never told that it began is not told that it is over.
     notice = Notice(now, firing, frozenset(resolved & announced))
@@ -123,7 +125,7 @@ def record(groups: Groups, key: GroupKey, receiver: str, notice: Notice) -> Grou
         for name, member in (*group.members.items(), *late.items())
         if not _is_done(name, member, notices)
     }
-    others = {name: each for name, each in groups.items() if name != key}
+    others = {name: other for name, other in groups.items() if name != key}
     if not members:
         return others
     return {**others, key: replace(group, members=members, notices=notices)}

@@ -56,8 +56,8 @@ def _fits(pattern: str, value: str) -> bool:
     if position > end or not value.startswith(head) or not value.endswith(tail):
         return False
     for part in middle:  # the leftmost place of each part leaves most for those behind it
-        found = value.find(part, position, end)
-        if found < 0:
+        start = value.find(part, position, end)
+        if start < 0:
             return False
-        position = found + len(part)
+        position = start + len(part)
     return True

@@ -61,9 +61,9 @@ class Destination:
     escalate_after: timedelta = NEVER
     escalate_to: tuple[str, ...] = ()
 
-    def is_active(self, at: datetime) -> bool:
+    def is_active(self, instant: datetime) -> bool:
         """Tell whether it may be told at an instant."""
-        return not self.windows or any(window.contains(at) for window in self.windows)
+        return not self.windows or any(window.contains(instant) for window in self.windows)
 
 
 _INHERITED: Final = (
@@ -84,7 +84,7 @@ def find_destinations(tree: Route | None, labels: Labels, *, fallback: Route) ->
 
 
 def _find(tree: Route, labels: Labels) -> list[Destination]:
-    return [found for found in _descend(tree, labels, Destination(), ()) if found.receivers]
+    return [destination for destination in _descend(tree, labels, Destination(), ()) if destination.receivers]
 
 
 def _descend(

@@ -67,5 +67,5 @@ def list_ending(silences: Iterable[Silence], incidents: Iterable[Labels], now: d
     return [
         silence
         for silence in silences
-        if now < silence.end <= now + ENDS_SOON and any(silence.holds(each, now) for each in labels)
+        if now < silence.end <= now + ENDS_SOON and any(silence.holds(incident, now) for incident in labels)
     ]

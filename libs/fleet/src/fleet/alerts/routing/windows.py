@@ -30,9 +30,9 @@ class TimeWindow:
     """The first instant that is not in it."""
     zone: ZoneInfo
 
-    def contains(self, at: datetime) -> bool:
+    def contains(self, instant: datetime) -> bool:
         """Tell whether an instant is in the window."""
-        local = at.astimezone(self.zone)
+        local = instant.astimezone(self.zone)
         clock, today = local.time(), local.weekday()
         if self.begin < self.end:
             return today in self.days and self.begin <= clock < self.end
