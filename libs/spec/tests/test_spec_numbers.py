@@ -58,5 +58,5 @@ def test_the_greatest_number_of_its_type_is_refused(path: tuple[str, ...]) -> No
 
     violations = rules.violations("spec", asked, sinks.all_resolved("spec", asked))
 
-    field = re.sub(r"^spec\.(sinks|tests)", r"spec.\1[0]", f"spec.{'.'.join(path)}")
+    field = re.sub(r"^spec\.(sinks|tests|alerts)", r"spec.\1[0]", f"spec.{'.'.join(path)}")
     assert (field, "OUT_OF_RANGE") in {(violation.field, violation.reason) for violation in violations}

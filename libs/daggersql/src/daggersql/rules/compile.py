@@ -52,7 +52,7 @@ def compile_rules(
         compiled = compiler.compile(early=early)
         if compiled is not None:
             fine.append(compiled)
-        wrong += compiler.found
+        wrong += compiler.findings
     return tuple(fine), tuple(wrong)
 
 
