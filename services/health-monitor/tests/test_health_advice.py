@@ -26,7 +26,7 @@ from fleet.health.advice import ADVICE, advise_condition
 from fleet.health.degradation import Limits
 from fleet.health.watch import Watch
 from health_monitor.alerts.alert import HeldFinding, Policy, decide
-from health_monitor.conditions.dagger_conditions import OF_NO_DAGGER, SEVERITIES, diagnose
+from health_monitor.conditions.dagger_conditions import OF_DAGGERS, SEVERITIES, diagnose
 from health_monitor.conditions.history import History
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -188,7 +188,7 @@ def test_a_page_says_whose_it_is_and_what_is_next_as_daggers_get_does_first(mome
 
 
 def test_every_condition_of_a_dagger_has_a_moment() -> None:
-    assert {condition for condition, *_ in MOMENTS.values()} == set(SEVERITIES) - OF_NO_DAGGER
+    assert {condition for condition, *_ in MOMENTS.values()} == set(OF_DAGGERS)
 
 
 @pytest.mark.parametrize("condition", sorted(SEVERITIES))
