@@ -47,9 +47,15 @@ class Query:
             is_reached=lambda: False,
             record_written=lambda _: None,
             write=lambda *_: (report, {}),
+            begin_batch=lambda rows: rows,
+            select=list,
+            end_batch=lambda *_: None,
         )
         report = cast(
-            Report, SimpleNamespace(written=Counter(), refused={}, invalid={}, skipped=Counter(), printed={})
+            Report,
+            SimpleNamespace(
+                written=Counter(), refused={}, invalid={}, skipped=Counter(), printed={}, rule_rows=[]
+            ),
         )
         self.batches = Batches(
             launch,
@@ -58,6 +64,7 @@ class Query:
             source=cast(Any, SimpleNamespace(registry=self._registry, windows=None)),
             references=nothing,
             boundary=nothing,
+            rules=nothing,
         )
         self.batches._writing = nothing
 
