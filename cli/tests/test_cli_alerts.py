@@ -161,6 +161,9 @@ def test_the_document_of_an_alert_has_all_that_is_known_of_it(shell: Any) -> Non
                 },
             ],
             "sequence": 4,
+            "rule": None,
+            "key": {},
+            "values": {},
         }
     ]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from daggers.v1 import spec_pb2
 
-from chassis.lastword import StepRecorder
+from chassis.lastword import StepRecorder, create
 from chassis.processes import start_ticks
 from daggerspec import rundir
 
@@ -21,6 +21,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--spec", type=Path)
 parser.add_argument("--generation", type=int)
 arguments = parser.parse_args()
+create(Path.cwd())
 recorder = StepRecorder(Path.cwd())
 wake, stopping = {signal.SIGUSR1}, []
 signal.pthread_sigmask(signal.SIG_BLOCK, wake)

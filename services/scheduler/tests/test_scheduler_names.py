@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ def test_heartbeats_of_a_million_names_are_not_remembered(tmp_path: Path, names:
         overload=lambda: "",
         peers=Peers(Fleet(), HostWatch(lambda: NOW), host="a", shared=True),
         shared=True,
+        sharing=SimpleNamespace(note_heartbeat=lambda _: None),
     )
     most = 0
     for number in range(names):
