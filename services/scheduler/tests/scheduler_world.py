@@ -26,6 +26,7 @@ from scheduler.drivers.secret_places import SecretRule
 from scheduler.leader.scheduler import Options, Scheduler
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
+SHARED_GROUP = "shared"
 SHARED_STAND_IN = Path(__file__).with_name("shared_stand_in.py")
 REPLAY_STAND_IN = Path(__file__).with_name("replay_stand_in.py")
 DEADLINE_S = 30
@@ -164,6 +165,7 @@ class World:
             sinks=sinks,
             priority=priority,
             isolation=isolation,
+            consumer_group=SHARED_GROUP if isolation == spec_pb2.ISOLATION_SHARED else "",
         )
         query = events_pb2.QueryState(identity=sql)
         await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query), name)
@@ -230,7 +232,8 @@ def command(job: spec_pb2.JobSpec, master: str) -> tuple[list[str], dict[str, st
     """The stand-in in place of spark-submit."""
     if Path(job.run_dir).parent.name == rundir.REPLAYS:
         return [sys.executable, str(REPLAY_STAND_IN)], {"LC_ALL": "C.UTF-8"}
-    is_shared = job.spec.isolation == spec_pb2.ISOLATION_SHARED
+    # A launch is not given its isolation: the description of these daggers says which stand-in they have.
+    is_shared = job.spec.consumer_group == SHARED_GROUP
     words = [sys.executable, str(SHARED_STAND_IN if is_shared else STAND_IN)]
     if job.dagger == rundir.SPARE:
         return [*words, "--spare"], {"LC_ALL": "C.UTF-8"}
