@@ -60,6 +60,7 @@ def test_of_each_topic_it_is_said_what_it_holds_and_which_message_fits(kafka: st
     assert (first.fits[0].message, first.fits[0].score, first.fits[0].problem) == (
         "daggers.v1.Cluster", 1.0, "",
     )  # fmt: skip
+    assert 0 < first.fits[0].coverage < 1
     assert json.loads(first.fits[0].example)["spark_master"] == "local[2]"
     assert (told[other].sampled, list(told[other].fits), told[other].HasField("retention")) == (1, [], False)
     assert (told[empty].sampled, told[empty].offsets) == (0, 0)

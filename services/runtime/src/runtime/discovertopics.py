@@ -153,6 +153,7 @@ def _describe_fit(fits: fit.Fit, values: Sequence[bytes], most: int) -> gateway_
     return gateway_pb2.MessageFit(
         message=fits.name,
         score=fits.score,
+        coverage=fits.coverage,
         example=texts[0] if texts else "",
         earlier_examples=texts[1:],
         problem=fits.problem,

@@ -47,10 +47,10 @@ const files = create(FileDescriptorSetSchema, {
   ],
 });
 const registry = createFileRegistry(files);
-const candidate = (topic: string, score: number, recordsPerSecond = 0): Candidate => ({
+const candidate = (topic: string, score: number, recordsPerSecond = 0, coverage = 1): Candidate => ({
   cluster: "local",
   topic: create(DiscoveredTopicSchema, { topic, recordsPerSecond }),
-  fit: create(MessageFitSchema, { message: "trips.Trip", score }),
+  fit: create(MessageFitSchema, { message: "trips.Trip", score, coverage }),
 });
 
 describe("a first stream", () => {
@@ -80,7 +80,8 @@ describe("a first stream", () => {
   });
   it("is of the topic that fits best, and of these of the one with the most records", () => {
     const all = [candidate("b", 0.5, 9), candidate("a", 1, 1), candidate("c", 1, 5), candidate("d", 0.95)];
-    expect(ranked(all).map((each) => each.topic.topic)).toEqual(["c", "a", "d", "b"]);
+    const short = candidate("short", 1, 20, 0.25); // its records have one field of four: much decodes as that
+    expect(ranked([short, ...all]).map((each) => each.topic.topic)).toEqual(["c", "a", "short", "d", "b"]);
     expect(ranked(all).map(fits)).toEqual([true, true, true, false]);
   });
   it("is chosen in the studio by an address", () => {

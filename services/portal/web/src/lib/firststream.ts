@@ -25,12 +25,13 @@ const EVENT_TIMES = [
 
 export const fits = (candidate: Candidate): boolean => candidate.fit.score >= FITS;
 
-/** Candidates by how well they fit, and of those that fit as well the one with the most records; at most 20. */
+/** Candidates by how well they fit, how many fields their records have, and how many come; at most 20. */
 export const ranked = (candidates: Candidate[]): Candidate[] =>
   [...candidates]
     .sort(
       (one, other) =>
         other.fit.score - one.fit.score ||
+        other.fit.coverage - one.fit.coverage ||
         other.topic.recordsPerSecond - one.topic.recordsPerSecond ||
         one.topic.topic.localeCompare(other.topic.topic),
     )
