@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from eventlog import Draft, LogUnavailable, Record
+from eventlog.heartbeats import unpack
 from eventlog.memory import MemoryLog
 
 if TYPE_CHECKING:
@@ -103,8 +104,9 @@ class SimulatedBeats(SimulatedLog):
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
         """As `scheduler.leader.heartbeats.Heartbeats`': from the end."""
-        async with aclosing(MemoryLog.follow(self, max(since, len(self.records) - 1))) as records:
-            async for record in records:
+        async with aclosing(MemoryLog.follow(self, max(since, len(self.records) - 1))) as arrivals:
+            async for arrival in arrivals:
                 if self._world.chance(0.01, "heartbeat lost"):
                     continue
-                yield record
+                for record in unpack(arrival):
+                    yield record

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from eventlog.heartbeats import unpack
 from eventlog.reader import TEMPORARY, all_partitions, offsets_since, unavailable
 from eventlog.record import Record, read_record
 from kafkaclient import Connection
@@ -50,6 +51,8 @@ class KafkaTail:
     ) -> AsyncGenerator[Arrival]:
         """Yield the records that Kafka stamped since, then new ones for ever; None: only new ones.
 
+        Heartbeats that travelled in one of their host are yielded one by one.
+
         on_read: called once, when all that was in the topic before has been yielded.
 
         Waits through outages once it has begun. Raises: LogUnavailable, when Kafka does not answer at the
@@ -72,8 +75,9 @@ class KafkaTail:
                     await listener.check(received=bool(fetched))
                     for partition, messages in fetched.items():
                         for message in messages:
-                            record = read_record(message.offset, message.headers, message.value)
-                            yield Arrival(record, past=message.offset < ends[partition])
+                            packed = read_record(message.offset, message.headers, message.value)
+                            for record in unpack(packed):
+                                yield Arrival(record, past=message.offset < ends[partition])
                     if on_read is not None and await _has_read(consumer, ends):
                         on_read()
                         on_read = None

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Final
 
 from eventlog import LogUnavailable
-from eventlog.heartbeats import unpack
 from eventlog.tail import Arrival, Tail
 
 _AGAIN_S: Final = 1.0
@@ -20,7 +19,7 @@ _YIELD_EVERY: Final = 100
 async def follow_on(
     tail: Tail, since: Callable[[], datetime], report: Callable[[LogUnavailable], None]
 ) -> AsyncGenerator[Arrival, None]:
-    """Yield what arrives until it is closed, heartbeats of drivers one by one; connect again after errors.
+    """Yield what arrives until it is closed; connect again after errors.
 
     since: gives from when on records are read, each time it connects. report: called once an outage.
     """
@@ -30,11 +29,10 @@ async def follow_on(
             async with aclosing(tail.follow(since())) as arrivals:
                 async for arrival in arrivals:
                     lost = False
-                    for record in unpack(arrival.record):
-                        count += 1
-                        yield Arrival(record, arrival.past)
-                        if count % _YIELD_EVERY == 0:
-                            await asyncio.sleep(0)
+                    count += 1
+                    yield arrival
+                    if count % _YIELD_EVERY == 0:
+                        await asyncio.sleep(0)
         except LogUnavailable as error:
             if not lost:
                 report(error)

@@ -18,7 +18,6 @@ from aiokafka.errors import KafkaError
 
 from chassis.logging import logger
 from eventlog import Draft, LogUnavailable, Record
-from eventlog.heartbeats import unpack
 from eventlog.reader import TEMPORARY, all_partitions, client, unavailable
 from eventlog.tail import KafkaTail
 from eventlog.topics import QUARANTINE
@@ -98,8 +97,7 @@ class Heartbeats:
                 async with aclosing(KafkaTail(self._connection, self._topic).follow(None)) as arrivals:
                     async for arrival in arrivals:
                         lost = False
-                        for record in unpack(arrival.record):
-                            yield record
+                        yield arrival.record
             except LogUnavailable as error:
                 if not lost:  # once for each outage
                     logger().warning("scheduler.heartbeats_lost", detail=str(error))
