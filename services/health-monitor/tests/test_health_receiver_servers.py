@@ -31,7 +31,8 @@ from health_monitor.receivers import (
     webhook,
 )
 
-NOW = datetime.now(UTC).replace(microsecond=0)
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+"""Time at which the incident is told; messages are sent, and signed, at the real one."""
 KEY = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
 LONGEST = "ä<&>\"'\r\nBcc: evil@example.org\x00" * 40
 
@@ -75,9 +76,9 @@ async def http(handle: Callable[[web.Request], Awaitable[web.Response]]) -> Asyn
         await runner.cleanup()
 
 
-async def send(kind: Any, settings: Any, notice: Notify, *, now: datetime = NOW) -> Outcome:
+async def send(kind: Any, settings: Any, notice: Notify) -> Outcome:
     webhooks = Webhooks(EgressRules.parse("127.0.0.1"), portal="https://portal.example")
-    return await webhooks.send(Channel("r", kind, settings), notice, now=now)
+    return await webhooks.send(Channel("r", kind, settings), notice, now=datetime.now(UTC))
 
 
 # ---- Standard Webhooks -------------------------------------------------------------------------------------
@@ -105,13 +106,8 @@ async def test_an_endpoint_trusts_the_signature_and_knows_a_repeat_by_its_id() -
     async with http(endpoint.handle) as url:
         settings = webhook.Settings(url=SecretStr(f"{url}/hook"), key=SecretStr(KEY))
         outcomes = [
-            await send(webhook, settings, notice, now=now)
-            for notice, now in [
-                (notify(), NOW),
-                (notify(attempt=2), NOW + timedelta(seconds=2)),
-                (notify(resolved=True), NOW + timedelta(seconds=4)),
-                (notify(resolved=True, attempt=2), NOW + timedelta(seconds=6)),
-            ]
+            await send(webhook, settings, notice)
+            for notice in (notify(), notify(attempt=2), notify(resolved=True), notify(resolved=True, attempt=2))
         ]
     fired, resolved = endpoint.messages.values()
 
