@@ -94,7 +94,8 @@ class RuleDriver:
             "calls", generation=7, created=self.created, root=lambda: LocalPlace(self.folder), slide=MINUTE,
             compile_rules=compile_rules, sender=self.kafka, on_rules=self.revisions.append,
         )  # fmt: skip
-        self.judge.put(revision, rules or (BUSY,))
+        rules = rules or (BUSY,)
+        self.judge.put(revision, rules, compile_rules(rules))
 
     def batch(self, minute: int, rows: dict[str, int | None]) -> None:
         """Judge a batch that closes one window, as a driver and its workers do."""
@@ -216,17 +217,18 @@ def test_what_another_dagger_of_the_name_left_is_not_remembered(driver: RuleDriv
 
 
 def test_a_dagger_without_rules_keeps_no_file(driver: RuleDriver, tmp_path: Path) -> None:
-    driver.judge.put(2, ())
+    driver.judge.put(2, (), ())
     driver.batch(1, {"a": 11})
 
     assert not (tmp_path / FILE).exists()
 
 
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"created": 3, "memory": {}, "waiting": []}'])
 def test_a_file_that_is_damaged_costs_what_is_remembered_and_not_the_driver(
-    driver: RuleDriver, tmp_path: Path
+    driver: RuleDriver, tmp_path: Path, damaged: str
 ) -> None:
     driver.batch(1, {"a": 11})
-    (tmp_path / FILE).write_text("{")
+    (tmp_path / FILE).write_text(damaged)
     driver.launch()
     driver.batch(2, {"a": 12})
 

@@ -18,12 +18,12 @@ from daggersql.emit.expressions import originally, sql
 from daggersql.emit.stages import Stages
 from daggersql.exact import PARTS
 from daggersql.functions import registry
-from daggersql.ir import closing
+from daggersql.ir import closing, gates
 from daggersql.ir.conditions import equalities
 from daggersql.ir.expr import Expr, ExprKind, Ref, call, column
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.relations import Result, Select, Stream, Union
+from daggersql.ir.relations import Result, Select, Stream
 from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Type
 from daggersql.ir.walk import METADATA, columns_in, over_groups
 from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, StagedQuery, Value
@@ -44,15 +44,14 @@ def aggregation(query: Result) -> tuple[PartialAggregation | None, str | None]:
 
     Returns it, and the text of its state for `queries.fingerprint`; both None where it needs every record.
     """
-    if isinstance(query, Union) or query.window is None or query.window.window.kind == "SESSION":
+    found = gates.find_windowed_stream(query)
+    if found is None:
         return None, None
-    stream = query.relation
-    if not isinstance(stream, Stream) or query.window.time.read != (stream.table.name, "rowtime"):
-        return None, None
+    select, stream = found
     try:
         with originally():
-            _, state = _Columns(query).aggregation(stream)
-        result, _ = _Columns(query).aggregation(stream)
+            _, state = _Columns(select).aggregation(stream)
+        result, _ = _Columns(select).aggregation(stream)
     except _ImpossibleError:
         return None, None
     return result, state

@@ -29,12 +29,16 @@ def gates(allowed_lateness: timedelta, slide: timedelta) -> tuple[timedelta, ...
     return tuple(dict.fromkeys((timedelta(), aligned if aligned < last else soon, last)))
 
 
-def can_have_gates(query: Select | Union) -> bool:
-    """Tell whether a query groups the records of one stream by one window of fixed size."""
-    if isinstance(query, Union) or query.window is None or not isinstance(query.relation, Stream):
-        return False
-    read = query.window.time.read
-    return query.window.window.kind != "SESSION" and read == (query.relation.table.name, "rowtime")
+def find_windowed_stream(query: Select | Union) -> tuple[Select, Stream] | None:
+    """Return a query that groups the records of one stream by one window of fixed size, and its stream; None
+    of any other one.
+    """
+    if isinstance(query, Union) or query.window is None or query.window.window.kind == "SESSION":
+        return None
+    stream = query.relation
+    if not isinstance(stream, Stream) or query.window.time.read != (stream.table.name, "rowtime"):
+        return None
+    return query, stream
 
 
 def window_span(query: Select | Union) -> Span:
@@ -45,7 +49,7 @@ def window_span(query: Select | Union) -> Span:
 
 
 def with_gates(select: Select, allowed_lateness: timedelta) -> Select:
-    """Return a query that `can_have_gates` with the gates of its window."""
+    """Return a query of `find_windowed_stream` with the gates of its window."""
     assert select.window is not None
     window = select.window.window
     gated = replace(window, gates=gates(allowed_lateness, window.slide))

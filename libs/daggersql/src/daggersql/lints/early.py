@@ -58,19 +58,17 @@ def object_to_early(query: Select | Union, report: Report) -> None:
 
 def object_to_update(query: Select | Union, report: Report) -> None:
     """Say why the query's rows cannot be written again with late records."""
-    if isinstance(query, Union) or not gates.can_have_gates(query):
+    if (found := gates.find_windowed_stream(query)) is None:
         text = (
             "`late: update` works with one TUMBLE or HOP window over one stream, not with sessions, joins,"
             " or queries inside of it."
         )
         report.error(UPDATE.code, gates.window_span(query), text, UPDATE.value)
         return
-    _Rows(query, report, UPDATE).object_to()
+    _Rows(found[0], report, UPDATE).object_to()
 
 
-def refuse_condition(
-    query: Select | Union, condition: Expr, report: Report, rewriting: Rewriting = EARLY
-) -> None:
+def refuse_condition(query: Select | Union, condition: Expr, report: Report, rewriting: Rewriting) -> None:
     """Say of a condition on rows that are written more than once that it may turn false again."""
     if not whole.horizon(query) or isinstance(query, Union):
         return  # rows of records; what else cannot be early, the query was told

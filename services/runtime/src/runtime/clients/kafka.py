@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 from daggers.v1 import spec_pb2
@@ -20,6 +20,13 @@ from runtime.hiding import hide
 
 LOG = logging.getLogger("librdkafka")
 Client = TypeVar("Client")
+PropertiesKey: TypeAlias = tuple[tuple[str, str], ...]
+"""Properties of clients that may be shared, hashable."""
+
+
+def key_of(properties: Mapping[str, str]) -> PropertiesKey:
+    """Return the key of clients with these properties."""
+    return tuple(sorted(properties.items()))
 
 
 def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, str]:

@@ -18,7 +18,7 @@ from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
 from kafkaclient.replacing import Replaceable, answers, discard
 from runtime.clients import topiclimits
-from runtime.clients.kafka import client
+from runtime.clients.kafka import PropertiesKey, client, key_of
 from runtime.errors import JobError, external
 from runtime.recent import cache_in_use
 
@@ -40,9 +40,7 @@ _SAY_S = 10.0
 
 
 @cache_in_use
-def _connect(
-    properties: tuple[tuple[str, str], ...], thread: int
-) -> tuple[Replaceable[Producer], int | None]:
+def _connect(properties: PropertiesKey, thread: int) -> tuple[Replaceable[Producer], int | None]:
     """Open a thread's producer, for the quarantines of all launches that it works for; return the greatest
     batch that the topic takes, too, in bytes, where that is known.
 
@@ -68,7 +66,7 @@ def _connect(
 
 
 class Quarantine:
-    """Writes quarantined records of a launch at least once: none is lost after `flush` has returned.
+    """Writes quarantined records of a task at least once: none is lost after `flush` has returned.
 
     A repeated batch quarantines its records again, under the same ce_id. properties: of the platform's own
     Kafka. patience_s: how long that may be away. Only for the thread that makes it.
@@ -82,7 +80,7 @@ class Quarantine:
         self._waiting: dict[int, tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = {}
         """Records that Kafka has not acknowledged, by a running number."""
         self._numbers = count()
-        self._producers, max_bytes = _connect(tuple(sorted(properties.items())), threading.get_ident())
+        self._producers, max_bytes = _connect(key_of(properties), threading.get_ident())
         self._most = min(_MAX_BYTES, max((max_bytes or _MAX_BYTES * 2) - _OVERHEAD_BYTES, 0))
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +43,6 @@ from runtime.launch.report import (
 )
 from runtime.launch.row_ages import RowAges
 from runtime.launch.unwritable import write_rows
-from runtime.recent import cache_in_use
 from runtime.rules.selection import SelectedRule, select_rows
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.spool.log import LogAddress
@@ -109,6 +107,10 @@ class Delivery:
             if self.store is not None and (holder := self.store.read()) > self.generation:
                 raise FencedError(self.generation, holder)
 
+    def open_quarantine(self) -> Quarantine:
+        """Open the platform's quarantine for one partition."""
+        return Quarantine(client_properties(spec_pb2.KafkaAddress.FromString(self.platform)))
+
     def quarantine_rows(
         self, quarantine: Quarantine, target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
     ) -> int:
@@ -156,10 +158,7 @@ class PartWriting:
 
     def _quarantine_rows(self, sink: SinkPart, refused: Sequence[_RefusedRows]) -> None:
         for batch, refusals in refused:
-            quarantine = self._quarantine or _quarantine(
-                self._delivery.platform, sink.target.dagger, threading.get_ident()
-            )
-            self._quarantine = quarantine
+            quarantine = self._quarantine = self._quarantine or self._delivery.open_quarantine()
             size = self._delivery.quarantine_rows(quarantine, sink.target, batch, refusals)
             sink.count_quarantined(size, refusals)
 
@@ -295,13 +294,3 @@ def _write_patiently(write: Callable[[], Outcome]) -> Outcome:
                 raise
             time.sleep(max(pause, trouble.retry_after or 0))
             pause *= 2
-
-
-@cache_in_use
-def _quarantine(platform: bytes, dagger: str, thread: int) -> Quarantine:
-    """Return the worker's producer for a dagger's quarantine, the same one in all batches.
-
-    Each dagger has its own, so that none waits for another's records; and each thread, because it serves one.
-    """
-    del dagger, thread
-    return Quarantine(client_properties(spec_pb2.KafkaAddress.FromString(platform)))

@@ -9,10 +9,10 @@ is full and the rule is to skip, the oldest batches are quarantined.
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -43,9 +43,8 @@ _UNREACHABLE: Final = "KAFKA_UNREACHABLE"
 class Drainer:
     """Writes the whole batches of a lane to its sink until the launch stops."""
 
-    def __init__(self, launch: Launch, lane: Lane, guard: threading.Lock) -> None:
-        """guard: of the clients of this sink, which serve one thread at a time."""
-        self._launch, self._lane, self._guard = launch, lane, guard
+    def __init__(self, launch: Launch, lane: Lane) -> None:
+        self._launch, self._lane = launch, lane
         self._platform = launch.spec.platform.SerializeToString(deterministic=True)
         self._written: tuple[int, Report] | None = None
         """End of the batches that the sink has, and what became of their rows: the log may have them."""
@@ -78,8 +77,7 @@ class Drainer:
             if self._written is not None and self._written[0] == wholes[-1].end:
                 report = self._written[1]  # its rows could not be deleted: they are not written again
             else:
-                with self._guard:
-                    report = self._write(wholes, why_not=GONE if lane.target is None else "")
+                report = self._write(wholes, why_not=GONE if lane.target is None else "")
             trouble = report.troubles.get(lane.name)
             if trouble is None:
                 self._written = wholes[-1].end, report
@@ -138,15 +136,17 @@ class Drainer:
             may_refuse=launch.may_refuse(),
             skipped={target.name: why_not} if why_not else {},
         )
-        launch.lease.confirm()
-        parts = self._write_rows(wholes, delivery)
-        report = read_report(
-            {"partition": number, **line} for number, part in parts.items() for line in part.finish()
-        )
-        staged = report.receipts.get(target.name, ())
-        if staged and not report.troubles:
+        # The rows may be of an older specification, and go to the address that the sink had then.
+        with nullcontext() if why_not else sinks.clients_of(target):
             launch.lease.confirm()
-            sinks.commit(target, marker.batch, staged)
+            parts = self._write_rows(wholes, delivery)
+            report = read_report(
+                {"partition": number, **line} for number, part in parts.items() for line in part.finish()
+            )
+            staged = report.receipts.get(target.name, ())
+            if staged and not report.troubles:
+                launch.lease.confirm()
+                sinks.commit(target, marker.batch, staged)
         print_rows(report, {target.name: target})
         return report
 

@@ -194,7 +194,7 @@ class Driver:
             sender=Observations(self._spec.platform),
             on_rules=note,
         )
-        rules.put(self._spec.version, self._spec.spec.alerts)
+        rules.put(self._spec.version, self._spec.spec.alerts, plan.rules)
         return rules
 
     def _master_pages(self) -> tuple[str, ...]:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
@@ -28,10 +27,11 @@ from daggerspec import cloudevents, rundir
 from daggerspec.topics import HEARTBEATS
 from kafkaclient.replacing import Replaceable, answers, discard
 from runtime import members
-from runtime.clients.kafka import client, client_properties
+from runtime.clients.kafka import PropertiesKey, client, client_properties, key_of
 from runtime.launch import progress
 from runtime.launch.progress import Progress
 from runtime.launch.usage_share import UsageShare
+from runtime.recent import cache_in_use
 
 PERIOD_S = 5.0
 _LAST_WORDS_S = 3.0
@@ -45,22 +45,16 @@ _PROPERTIES = {
     # of all members: as many as they send while one is waited for
     "queue.buffering.max.messages": 1_000,
 }
-_guard = threading.Lock()
-_open: WeakValueDictionary[tuple[tuple[str, str], ...], Replaceable[Producer]] = WeakValueDictionary()
 
 
-def _producers_of(properties: Mapping[str, str]) -> Replaceable[Producer]:
-    """Return the producer of a Kafka: one for all members of this process."""
-    key = tuple(sorted(properties.items()))
-    with _guard:
-        producers = _open.get(key)
-        if producers is None:
-            producers = _open[key] = Replaceable(
-                lambda _: client(Producer, {**properties, **_PROPERTIES}),
-                lambda: answers(properties),
-                discard,
-            )
-        return producers
+@cache_in_use
+def _producers_of(properties: PropertiesKey) -> Replaceable[Producer]:
+    """Open the producer of a Kafka: one for all members of this process."""
+    return Replaceable(
+        lambda _: client(Producer, {**dict(properties), **_PROPERTIES}),
+        lambda: answers(dict(properties)),
+        discard,
+    )
 
 
 class SessionMeter:
@@ -70,11 +64,11 @@ class SessionMeter:
         self._lock = threading.Lock()
         self._used, self._until = processes.SessionUsage(0, 0.0), 0.0
 
-    def measure(self, leader: int) -> processes.SessionUsage:
-        """Return what the session of this leader uses, as it was half a period ago at most."""
+    def measure(self) -> processes.SessionUsage:
+        """Return what the session uses, as it was half a period ago at most."""
         with self._lock:
             if time.monotonic() >= self._until:
-                self._used = processes.measure_session(leader)
+                self._used = processes.measure_session(os.getsid(0))
                 self._until = time.monotonic() + PERIOD_S / 2
             return self._used
 
@@ -97,7 +91,7 @@ class HeartbeatSender:
         self._sent = 0
         self._usage = UsageShare(members.count, is_first=members.is_first())
         self._thread: threading.Thread | None = None
-        self._producers = _producers_of(client_properties(platform))
+        self._producers = _producers_of(key_of(client_properties(platform)))
 
     def __enter__(self) -> HeartbeatSender:
         if not self._quiet:
@@ -151,7 +145,7 @@ class HeartbeatSender:
         """
         beat = progress.heartbeat_at(done, now)
         leader = os.getsid(0)
-        share = self._usage.measure(_session.measure(leader))
+        share = self._usage.measure(_session.measure())
         beat.memory_bytes, beat.cpu_seconds = share.resident_bytes, share.cpu_seconds
         beat.overload = pressure.overload()
         beat.age_ms = processes.age_ms(leader) or processes.age_ms(os.getpid())

@@ -26,7 +26,7 @@ from runtime.launch.drain import Drainer
 from runtime.launch.lane import Lane
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report, Trouble, trouble_of
-from runtime.sinks import BatchRef, Target, clients_of
+from runtime.sinks import BatchRef, Target
 from runtime.spool.log import LogAddress, TopicAddress, find_sinks, topic_of
 from runtime.spool.marker import Marker, parts_of
 from runtime.spool.state import MOST_BYTES, LogLimit
@@ -62,10 +62,6 @@ class Lanes:
         self._reporting = threading.Lock()
         self._refused: dict[str, tuple[float, Trouble]] = {}
         """Sinks whose log Kafka does not make or write: until when, of the monotonic clock, and why."""
-
-    def guard(self, name: str) -> threading.Lock:
-        """Return the lock of a sink's clients in this process."""
-        return clients_of(self._targets.get(name))
 
     def begin_batch(self) -> dict[str, LogAddress]:
         """Return the sinks whose rows go to their logs, once there is room. Raises: what ended a drainer."""
@@ -240,7 +236,7 @@ class Lanes:
             paused=lambda: name in self._launch.paused_sinks(),
         )
         self._lanes[name] = lane
-        Drainer(self._launch, lane, self.guard(name)).start()
+        Drainer(self._launch, lane).start()
         return lane
 
     def _wait(self, trouble: Trouble) -> None:

@@ -165,7 +165,7 @@ class BatchWriter:
                 self._launch.lease.confirm()
                 last_attempt = self._launch.stopping.is_set()
                 try:
-                    with self._lanes.guard(name):
+                    with sinks.clients_of(self._targets[name]):
                         sinks.commit(self._targets[name], batch, staged)
                     committed[name] = time.time()
                     break
@@ -186,7 +186,7 @@ class BatchWriter:
         unavailable = {}
         for name in sorted(names):
             try:
-                with self._lanes.guard(name):
+                with sinks.clients_of(self._targets[name]):
                     sinks.probe(self._targets[name])
             except JobError as error:
                 unavailable[name] = trouble_of(name, error)

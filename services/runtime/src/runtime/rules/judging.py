@@ -8,17 +8,17 @@ repeated was judged before, or not at all: what it had observed is sent again, u
 from __future__ import annotations
 
 import json
-import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from daggers.v1 import rules_pb2
 from google.protobuf import json_format
+from google.protobuf.message import DecodeError
 from pyspark.sql import DataFrame
 
 from chassis.logging import logger
@@ -90,22 +90,24 @@ class RuleJudge:
         self._sender, self._on_rules = sender, on_rules
         self._in_force = RulesInForce(0)
         self._judging = RulesInForce(0)
-        self._lock = threading.Lock()
         self._memory: Memory | None = None
         self._waiting: list[rules_pb2.RuleObserved] = []
         self._saved_at = 0.0
+        self._is_waiting_saved = False
+        """Whether the file has observations that may not have been sent."""
         self._file_state: tuple[int, int] | None = None
 
     # ---- Rules in force ------------------------------------------------------------------------------------
 
-    def put(self, revision: int, rules: Sequence[rules_pb2.AlertRule]) -> None:
-        """Put rules in force, from the next batch on. Raises: JobError for rules that are wrong."""
+    def put(
+        self, revision: int, rules: Sequence[rules_pb2.AlertRule], compiled: Sequence[CompiledRule]
+    ) -> None:
+        """Put rules in force, from the next batch on. compiled: the same rules by the launch's query."""
         ready: tuple[JudgedRule, ...] = ()
         if rules:
             assert self._slide is not None  # the check refuses rules of other queries
-            ready = prepare(rules, self._compile(rules), self._slide)
-        with self._lock:
-            self._in_force = RulesInForce(revision, ready)
+            ready = prepare(rules, compiled, self._slide)
+        self._in_force = RulesInForce(revision, ready)
         self._on_rules(self._in_force)
 
     def take(self, file: Path) -> None:
@@ -125,7 +127,7 @@ class RuleJudge:
         if rules.revision <= self._in_force.revision:
             return
         try:
-            self.put(rules.revision, rules.rules)
+            self.put(rules.revision, rules.rules, self._compile(rules.rules) if rules.rules else ())
             logger().info("rules.taken", revision=rules.revision, rules=len(rules.rules))
         except Exception as error:  # noqa: BLE001 - the rules before stay in force, and its heartbeat says so
             logger().warning("rules.refused", revision=rules.revision, why=str(error))
@@ -134,8 +136,7 @@ class RuleJudge:
 
     def begin_batch(self, rows: DataFrame) -> DataFrame:
         """Add what the rules in force say to the rows of a batch, which `select` and `end_batch` judge."""
-        with self._lock:
-            self._judging = self._in_force
+        self._judging = self._in_force
         return with_rules(rows, self._judging.compiled)
 
     def select(self) -> tuple[SelectedRule, ...]:
@@ -164,7 +165,7 @@ class RuleJudge:
         waiting = [*self._waiting, *observed][-_MOST_WAITING:]
         self._memory, self._waiting = after, waiting
         is_due = time.monotonic() - self._saved_at > _SAVE_PERIOD_S and self._judging.rules
-        if before.rules or after.rules or observed or is_due:
+        if after.rules != before.rules or waiting or self._is_waiting_saved or is_due:
             self._save(after, waiting)
         self._waiting = list(self._sender.write(waiting))
 
@@ -173,24 +174,25 @@ class RuleJudge:
     def _load(self) -> Memory:
         """Read what is remembered, and what may not have been sent; once."""
         if self._memory is None:
-            self._memory = Memory()
-            stored = self._read()
-            if stored.get("created") == self._created:
-                self._memory = Memory.from_json(stored["memory"])
-                self._waiting = [
-                    rules_pb2.RuleObserved.FromString(b64decode(one)) for one in stored["waiting"]
-                ]
+            try:
+                self._memory, self._waiting = self._read()
+            except FileNotFoundError:
+                self._memory = Memory()
+            except (OSError, ValueError, KeyError, TypeError, DecodeError) as problem:
+                logger().warning("rules.memory_lost", why=repr(problem))
+                self._memory = Memory()
+            self._is_waiting_saved = bool(self._waiting)
         return self._memory
 
-    def _read(self) -> dict[str, Any]:
-        try:
-            stored = json.loads((self._root() / FILE).read_text())
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError) as problem:
-            logger().warning("rules.memory_lost", why=str(problem))
-            return {}
-        return stored if isinstance(stored, dict) else {}
+    def _read(self) -> tuple[Memory, list[rules_pb2.RuleObserved]]:
+        """Read the file. Raises: OSError; ValueError, KeyError, TypeError, DecodeError for what is no such
+        file.
+        """
+        stored = json.loads((self._root() / FILE).read_text())
+        if stored["created"] != self._created:
+            return Memory(), []
+        waiting = [rules_pb2.RuleObserved.FromString(b64decode(one)) for one in stored["waiting"]]
+        return Memory.from_json(stored["memory"]), waiting
 
     def _save(self, memory: Memory, waiting: Sequence[rules_pb2.RuleObserved]) -> None:
         sent = [b64encode(one.SerializeToString(deterministic=True)).decode() for one in waiting]
@@ -199,6 +201,7 @@ class RuleJudge:
             (self._root() / FILE).write_text(json.dumps(stored))
         except OSError as problem:  # a repeated batch observes the same again, by what was kept before
             logger().warning("rules.memory_not_kept", why=str(problem))
+        self._is_waiting_saved = bool(waiting)
         self._saved_at = time.monotonic()
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -36,28 +37,38 @@ class SelectedRule:
 
 def select_rows(batch: pa.RecordBatch, rules: Sequence[SelectedRule]) -> bytes:
     """Select rows of a batch, whose columns are those of `columns.with_rules`; empty if there are none."""
-    rows = [row for number, rule in enumerate(rules) for row in _of_rule(batch, number, rule)]
+    keys = cache(partial(_keys, batch))
+    rows = [row for number, rule in enumerate(rules) for row in _of_rule(batch, number, rule, keys)]
     return json.dumps(rows).encode() if rows else b""
 
 
-def _of_rule(batch: pa.RecordBatch, number: int, rule: SelectedRule) -> Iterator[list[Any]]:
+def _of_rule(
+    batch: pa.RecordBatch,
+    number: int,
+    rule: SelectedRule,
+    keys_of: Callable[[tuple[str, ...]], Sequence[Key]],
+) -> Iterator[list[Any]]:
+    """Yield the rows of a rule. keys_of: returns the key of each row of the batch by its columns."""
     is_true = batch.column(f"{RULE}{number}")
-    if rule.active:
-        wanted = _keys(batch, rule.key)
-        chosen = [true.as_py() or key in rule.active for true, key in zip(is_true, wanted, strict=True)]
-        mask = pa.array(chosen, pa.bool_())
-    else:
-        mask = is_true
-    if not pc.any(mask).as_py():
+    if not rule.active and not pc.any(is_true).as_py():
         return
-    rows = batch.filter(mask)
+    keys = keys_of(rule.key)
+    chosen = [
+        place
+        for place, (is_chosen, key) in enumerate(zip(is_true.to_pylist(), keys, strict=True))
+        if is_chosen or key in rule.active
+    ]
+    if not chosen:
+        return
+    rows = batch.take(pa.array(chosen))
     windows = rows.column(WINDOW_END).cast(_MICROS).cast(pa.int64()).to_pylist()
     truths = rows.column(f"{RULE}{number}").to_pylist()
     overs = rows.column(f"{RULE_OVER}{number}").to_pylist()
     columns = [[_plain(value) for value in rows.column(name).to_pylist()] for name in rule.read]
-    for place, key in enumerate(_keys(rows, rule.key)):
+    for place, number_in_batch in enumerate(chosen):
         values = {name: column[place] for name, column in zip(rule.read, columns, strict=True)}
-        yield [rule.name, windows[place], list(key), truths[place], overs[place], values]
+        key = list(keys[number_in_batch])
+        yield [rule.name, windows[place], key, truths[place], overs[place], values]
 
 
 def _keys(batch: pa.RecordBatch, columns: Sequence[str]) -> list[Key]:

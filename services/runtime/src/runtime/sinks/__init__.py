@@ -222,13 +222,13 @@ TAKES_ROWS = "It takes rows, as far as a question can tell."
 _locks: dict[tuple[str, ...], threading.Lock] = {}
 
 
-def clients_of(target: Target | None) -> threading.Lock:
+def clients_of(target: Target) -> threading.Lock:
     """Return the lock of the clients that a target uses: in a driver they serve one thread at a time.
 
     One for all sinks of a kind at one address, however many members write there. Who waits for a server that
-    does not answer holds nobody that writes to another. None: a sink that is there no longer.
+    does not answer holds nobody that writes to another.
     """
-    return _locks.setdefault(() if target is None else _place(target), threading.Lock())
+    return _locks.setdefault(_place(target), threading.Lock())
 
 
 def _place(target: Target) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from chassis.logging import logger
 from kafkaclient.replacing import Replaceable, answers
-from runtime.clients.kafka import client
+from runtime.clients.kafka import PropertiesKey, client, key_of
 from runtime.errors import JobError, TemporaryError
 from runtime.source.kafka_errors import job_error
 from runtime.source.offsets import Partition, Positions
@@ -47,7 +47,7 @@ _MOVING = {
 }
 _MOVING_S, _PAUSE_S = 5.0, 0.1
 _UNANSWERED = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - see _MOVING
-_admins: WeakValueDictionary[tuple[tuple[str, str], ...], AdminClient] = WeakValueDictionary()
+_admins: WeakValueDictionary[PropertiesKey, AdminClient] = WeakValueDictionary()
 _making = threading.Lock()
 
 
@@ -68,7 +68,7 @@ class Broker:
     """
 
     def __init__(self, properties: Mapping[str, str], group: str) -> None:
-        key = tuple(sorted(properties.items()))
+        key = key_of(properties)
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if properties.get("isolation.level") == "read_uncommitted"
@@ -228,7 +228,7 @@ class Broker:
         return problem
 
 
-def _admin(properties: tuple[tuple[str, str], ...], instead_of: AdminClient | None) -> AdminClient:
+def _admin(properties: PropertiesKey, instead_of: AdminClient | None) -> AdminClient:
     """Return a client for topics and offsets: one for all who ask the same cluster at a time.
 
     `instead_of`: one that is stuck; another one is made, unless somebody else has already.

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer
 
 from kafkaclient.replacing import Replaceable, answers, discard
-from runtime.clients.kafka import client
+from runtime.clients.kafka import PropertiesKey, client, key_of
 
 _SETTINGS = {
     "enable.auto.commit": False,
@@ -27,7 +27,7 @@ _SETTINGS = {
     "fetch.wait.max.ms": 100,
 }
 _guard = threading.Lock()
-_samplers: dict[tuple[tuple[str, str], ...], Samplers] = {}
+_samplers: dict[PropertiesKey, Samplers] = {}
 
 
 class Samplers:
@@ -35,7 +35,7 @@ class Samplers:
 
     def __init__(self, properties: Mapping[str, str], group: str) -> None:
         """group: is never joined, but librdkafka wants one."""
-        self.key = tuple(sorted(properties.items()))
+        self.key = key_of(properties)
         self.users = 0
         self._properties = {**properties, "group.id": group, **_SETTINGS}
         self._resting: list[Replaceable[Consumer]] = []

@@ -69,7 +69,7 @@ class RecordConsumer(Protocol):
 
 Open: TypeAlias = Callable[[Properties, Partition], RecordConsumer]
 # The cluster's properties, with who reads, and whether with headers. Nobody joins the consumer group.
-_Connection: TypeAlias = tuple[tuple[tuple[str, str], ...], bool]
+_Connection: TypeAlias = tuple[kafka.PropertiesKey, bool]
 
 
 def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer:
@@ -184,9 +184,10 @@ class ConsumerCache:
         key = (plan.name, wanted.id, wanted.partition)
         is_small = wanted.end - wanted.start < LIMITS.records
         consumer = self._consumers.pop(key, None)
+        connection = kafka.key_of(plan.kafka), HEADERS_COLUMN in plan.paths
         is_shared = is_small and consumer is None
         if consumer is None and is_shared:
-            consumer = self._share(plan, wanted)
+            consumer = self._share(connection, plan, wanted)
         elif consumer is None:
             budget_kib = min(max(_BUDGET_KIB // max(siblings, 1), _MIN_KIB), _MAX_KIB)
             self._make_room(budget_kib)
@@ -195,34 +196,33 @@ class ConsumerCache:
         try:
             consumer.seek(wanted.start)
             yield from _read(consumer, wanted)
-            if is_small:
+            if is_shared:
                 # It is at the end of its partition: there it would ask for more 20 times a second.
                 consumer.leave()
         except BaseException:
             consumer.close()
             raise
         if is_shared:
-            self._rest(plan, consumer)
+            self._rest(connection, consumer)
+        elif is_small:  # it has caught up: from now on the shared one does
+            consumer.close()
         else:
             self._consumers[key] = consumer
 
-    def _share(self, plan: ReaderPlan, wanted: OffsetRange) -> _PositionedConsumer:
+    def _share(self, connection: _Connection, plan: ReaderPlan, wanted: OffsetRange) -> _PositionedConsumer:
         """Take the consumer that rests of the cluster, or open one. Nobody else has it meanwhile."""
-        consumer = self._shared.pop(self._connection(plan), None)
+        consumer = self._shared.pop(connection, None)
         if consumer is not None:
             consumer.move(wanted)
             return consumer
         self._make_room(_MAX_KIB)
         return _PositionedConsumer(self._opener_of(plan), plan, wanted, _MAX_KIB, _SHARED_WAIT_MS)
 
-    def _rest(self, plan: ReaderPlan, consumer: _PositionedConsumer) -> None:
-        other = self._shared.pop(self._connection(plan), None)
+    def _rest(self, connection: _Connection, consumer: _PositionedConsumer) -> None:
+        other = self._shared.pop(connection, None)
         if other is not None:  # two readings went on at a time, as in a test
             other.close()
-        self._shared[self._connection(plan)] = consumer
-
-    def _connection(self, plan: ReaderPlan) -> _Connection:
-        return tuple(sorted(plan.kafka.items())), HEADERS_COLUMN in plan.paths
+        self._shared[connection] = consumer
 
     def _opener_of(self, plan: ReaderPlan) -> Open:
         return open_with_headers if HEADERS_COLUMN in plan.paths else self._open

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -35,13 +35,15 @@ class Marks:
 
     def of(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """Compute the columns for rows whose event time, or that of their pane, is in `rowtime`."""
-        late = self.lateness
-        if self.shows_closed:
-            closed = NEVER if late is None else late.watermark
-            return [*replace(self, shows_closed=False).of(rows), pa.repeat(pa.scalar(closed), len(rows))]
+        if not self.shows_closed:
+            return self._count_missed(rows)
+        closed = NEVER if self.lateness is None else self.lateness.watermark
+        return [*self._count_missed(rows), pa.repeat(pa.scalar(closed), len(rows))]
+
+    def _count_missed(self, rows: pa.RecordBatch) -> list[pa.Array]:
         if not self.count:
             return []
-        times = times_of(rows)
+        late, times = self.lateness, times_of(rows)
         if late is None or not len(rows) or pc.min(times).as_py() >= late.first_on_time_us:
             return [pa.nulls(len(rows), _TYPE) for _ in range(self.count)]
         return [pa.array(missed, _TYPE, mask=missed == 0) for missed in late.count_missed(np.asarray(times))]

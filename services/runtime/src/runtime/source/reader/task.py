@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -142,15 +142,4 @@ def _set_aside(plan: ReaderPlan) -> Quarantine | Examples:
     """Return where records go that cannot be rows; a preview only shows a few."""
     if plan.range_end is not None:
         return Examples(Path(plan.run_dir))
-    return _quarantine(plan.dagger, plan.generation, _to_key(plan.platform))
-
-
-@cache_in_use
-def _quarantine(dagger: str, generation: int, properties: tuple[tuple[str, str], ...]) -> Quarantine:
-    """Open a quarantine for each launch: what Kafka refuses of one launch ends no other."""
-    del dagger, generation
-    return Quarantine(dict(properties))
-
-
-def _to_key(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(properties.items()))
+    return Quarantine(plan.platform)
