@@ -105,10 +105,8 @@ async def test_an_endpoint_trusts_the_signature_and_knows_a_repeat_by_its_id() -
     endpoint = Endpoint()
     async with http(endpoint.handle) as url:
         settings = webhook.Settings(url=SecretStr(f"{url}/hook"), key=SecretStr(KEY))
-        outcomes = [
-            await send(webhook, settings, notice)
-            for notice in (notify(), notify(attempt=2), notify(resolved=True), notify(resolved=True, attempt=2))
-        ]
+        notices = [notify(resolved=over, attempt=attempt) for over in (False, True) for attempt in (1, 2)]
+        outcomes = [await send(webhook, settings, notice) for notice in notices]
     fired, resolved = endpoint.messages.values()
 
     assert outcomes == [Success()] * 4
