@@ -17,7 +17,7 @@ from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
 from runtime.errors import user
 from runtime.rules.judging import FILE, RuleJudge, RulesInForce, read_rows
 from runtime.rules.observations import event_id
-from runtime.rules.selection import SelectedRule, select_rows
+from runtime.rules.selection import RowSelection, SelectedRule
 from runtime.state.store.local import LocalPlace
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -101,7 +101,7 @@ class RuleDriver:
         """Judge a batch that closes one window, as a driver and its workers do."""
         self.judge.begin_batch(cast(Any, Plan()))
         selected = cast(tuple[SelectedRule, ...], pickle.loads(pickle.dumps(self.judge.select())))
-        content = select_rows(arrow(minute, rows, len(selected)), selected) if selected else b""
+        content = RowSelection(selected).select(arrow(minute, rows, len(selected))) if selected else b""
         self.judge.end_batch([content] if content else [], NOON + minute * MINUTE)
 
 
@@ -131,12 +131,25 @@ def test_only_rows_that_say_something_leave_a_worker() -> None:
 
     def pass_on(*active: str) -> list[tuple[str | None, ...]]:
         rule = SelectedRule("busy", ("tag_city",), ("n",), frozenset((one,) for one in active))
-        content = select_rows(batch, [rule])
+        content = RowSelection([rule]).select(batch)
         return [row.key for row in read_rows([content] if content else [])]
 
     assert pass_on() == [("a",)]
     assert pass_on("c", "d", "e") == [("a",), ("c",), ("d",)]
-    assert select_rows(arrow(1, {"b": 1}), [SelectedRule("busy", ("tag_city",), ("n",), frozenset())]) == b""
+    assert (
+        RowSelection([SelectedRule("busy", ("tag_city",), ("n",), frozenset())]).select(arrow(1, {"b": 1}))
+        == b""
+    )
+
+
+def test_a_rule_that_is_true_of_every_row_fills_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.rules.selection.MOST_KEYS", 2)
+    selection = RowSelection([SelectedRule("busy", ("tag_city",), ("n",), frozenset({("x",), ("y",)}))])
+    contents = [
+        selection.select(arrow(minute, {"a": 11, "b": 12, "c": 13, "x": 14, "y": 1})) for minute in (1, 2)
+    ]
+
+    assert [row.key for row in read_rows(contents)] == [("a",), ("b",), ("x",), ("y",)] * 2
 
 
 def test_values_that_json_lacks_leave_as_what_it_has() -> None:
@@ -150,7 +163,7 @@ def test_values_that_json_lacks_leave_as_what_it_has() -> None:
     }
     rule = SelectedRule("r", ("tag_city", "tag_at"), ("n",), frozenset())
 
-    rows = [*read_rows([select_rows(pa.RecordBatch.from_pydict(columns), [rule])])]
+    rows = [*read_rows([RowSelection([rule]).select(pa.RecordBatch.from_pydict(columns))])]
 
     assert [row.key for row in rows] == [(None, "2026-11-29T12:00:00Z"), ("x", None)]
     assert [row.values for row in rows] == [{"n": None}, {"n": 0.5}]

@@ -22,8 +22,9 @@ SEVERITIES: Final = frozenset(rules_pb2.RuleSeverity.values())
 MAX_TEXT: Final = 4_096
 """Characters of a condition."""
 MAX_SUMMARY: Final = 500
+MOST_KEYS: Final = 100_000
+"""Keys of all rules of a dagger that are remembered; further ones are not judged until there is room."""
 _MAX_URL: Final = 1_024
-
 
 Key: TypeAlias = tuple[str | None, ...]
 """Values of the columns that a rule goes by, as texts; None for NULL."""

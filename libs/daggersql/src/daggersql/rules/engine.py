@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 from daggers.v1 import rules_pb2
 
 from daggerspec import alertrules
-from daggerspec.alertrules import Key
+from daggerspec.alertrules import MOST_KEYS, Key
 from daggersql.rules import summary
 from daggersql.rules.compiled import CompiledRule
 from daggersql.rules.memory import KeyMemory, Memory, RuleMemory
@@ -35,8 +35,6 @@ GONE_WINDOWS: Final = 10
 """Windows without a row of a key after which its incident is over."""
 MOST_INCIDENTS: Final = 1_000
 """Keys of a rule that have an incident each at once."""
-MOST_KEYS: Final = 100_000
-"""Keys of all rules that are remembered; further ones are not judged until there is room."""
 _WORST: Final = 10
 _FIRED: Final = rules_pb2.RULE_STATE_FIRED
 _CHANGED: Final = rules_pb2.RULE_STATE_CHANGED

@@ -43,7 +43,7 @@ from runtime.launch.report import (
 )
 from runtime.launch.row_ages import RowAges
 from runtime.launch.unwritable import write_rows
-from runtime.rules.selection import SelectedRule, select_rows
+from runtime.rules.selection import RowSelection, SelectedRule
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.spool.log import LogAddress
 from runtime.spool.writer import SpoolWriter
@@ -134,11 +134,12 @@ class PartWriting:
             if (partition, target.name) not in delivery.done and target.name not in delivery.paused
         ]
         self._quarantine: Quarantine | None = None
+        self._selection = RowSelection(delivery.rules)
         self._rule_rows: list[bytes] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows to all sinks; select those that alert rules speak of. Raises: FencedError, JobError."""
-        if self._delivery.rules and (selected := select_rows(batch, self._delivery.rules)):
+        if selected := self._selection.select(batch):
             self._rule_rows.append(selected)
         for sink in self._sinks:
             self._delivery.raise_if_fenced()

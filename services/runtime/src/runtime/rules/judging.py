@@ -162,6 +162,10 @@ class RuleJudge:
         after, observed = judge(before, self._judging.rules, read_rows(contents), until)
         for one in observed:
             one.dagger, one.generation, one.revision = self._dagger, self._generation, self._judging.revision
+        if before.size < alertrules.MOST_KEYS <= after.size:
+            logger().warning(
+                "rules.keys_full", why=f"rules are not judged for more than {alertrules.MOST_KEYS} keys"
+            )
         waiting = [*self._waiting, *observed][-_MOST_WAITING:]
         self._memory, self._waiting = after, waiting
         is_due = time.monotonic() - self._saved_at > _SAVE_PERIOD_S and self._judging.rules
@@ -206,7 +210,7 @@ class RuleJudge:
 
 
 def read_rows(contents: Sequence[bytes]) -> Iterator[JudgedRow]:
-    """Read what workers have selected (`selection.select_rows`)."""
+    """Read what workers have selected (`selection.RowSelection`)."""
     for content in contents:
         for name, window, key, is_true, is_over, values in json.loads(content):
             yield JudgedRow(name, window, tuple(key), is_true, is_over, values)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daggerspec.alertrules import Key, key_text
+from daggerspec.alertrules import MOST_KEYS, Key, key_text
 from daggerspec.columns import RULE, RULE_OVER, WINDOW_END
 
 _MICROS: Final = pa.timestamp("us", "UTC")
@@ -35,31 +35,52 @@ class SelectedRule:
     """Keys of which every row is selected."""
 
 
-def select_rows(batch: pa.RecordBatch, rules: Sequence[SelectedRule]) -> bytes:
-    """Select rows of a batch, whose columns are those of `columns.with_rules`; empty if there are none."""
-    keys = cache(partial(_keys, batch))
-    rows = [row for number, rule in enumerate(rules) for row in _of_rule(batch, number, rule, keys)]
-    return json.dumps(rows).encode() if rows else b""
+class RowSelection:
+    """Selection of one partition's rows, batch by batch.
+
+    Of a rule it has at most MOST_KEYS keys beside the active ones: the driver remembers no more, and a rule
+    that is true of every row must not fill its memory.
+    """
+
+    def __init__(self, rules: Sequence[SelectedRule]) -> None:
+        self._rules = rules
+        self._keys = [set(rule.active) for rule in rules]
+        self._most = [len(rule.active) + MOST_KEYS for rule in rules]
+
+    def select(self, batch: pa.RecordBatch) -> bytes:
+        """Select rows of a batch, with the columns of `columns.with_rules`; empty if there are none."""
+        if not self._rules:
+            return b""
+        keys = cache(partial(_keys, batch))
+        rows = [
+            row
+            for number, rule in enumerate(self._rules)
+            if (places := self._choose(batch, number, keys))
+            for row in _rows(batch, number, rule, places, keys(rule.key))
+        ]
+        return json.dumps(rows).encode() if rows else b""
+
+    def _choose(
+        self, batch: pa.RecordBatch, number: int, keys_of: Callable[[tuple[str, ...]], Sequence[Key]]
+    ) -> Sequence[int]:
+        """Choose the places of a rule's rows. keys_of: returns the key of each row by its columns."""
+        rule, known = self._rules[number], self._keys[number]
+        is_true = batch.column(f"{RULE}{number}")
+        if not rule.active and not pc.any(is_true).as_py():
+            return ()
+        places: list[int] = []
+        for place, (is_chosen, key) in enumerate(zip(is_true.to_pylist(), keys_of(rule.key), strict=True)):
+            if is_chosen and len(known) < self._most[number]:
+                known.add(key)
+            if key in rule.active or (is_chosen and key in known):
+                places.append(place)
+        return places
 
 
-def _of_rule(
-    batch: pa.RecordBatch,
-    number: int,
-    rule: SelectedRule,
-    keys_of: Callable[[tuple[str, ...]], Sequence[Key]],
+def _rows(
+    batch: pa.RecordBatch, number: int, rule: SelectedRule, chosen: Sequence[int], keys: Sequence[Key]
 ) -> Iterator[list[Any]]:
-    """Yield the rows of a rule. keys_of: returns the key of each row of the batch by its columns."""
-    is_true = batch.column(f"{RULE}{number}")
-    if not rule.active and not pc.any(is_true).as_py():
-        return
-    keys = keys_of(rule.key)
-    chosen = [
-        place
-        for place, (is_chosen, key) in enumerate(zip(is_true.to_pylist(), keys, strict=True))
-        if is_chosen or key in rule.active
-    ]
-    if not chosen:
-        return
+    """Yield the chosen rows of a rule. keys: of each row of the batch."""
     rows = batch.take(pa.array(chosen))
     windows = rows.column(WINDOW_END).cast(_MICROS).cast(pa.int64()).to_pylist()
     truths = rows.column(f"{RULE}{number}").to_pylist()
