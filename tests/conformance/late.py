@@ -57,6 +57,7 @@ class LateRun:
         self._producer = Producer({"bootstrap.servers": kafka})
         computed = Computation(spec, lambda: session)
         self._session, self._references = session, _references(plan, spec)
+        session.conf.set("spark.sql.streaming.numRecentProgressUpdates", 1_000_000)  # all of them are read
         chosen = checkpoint.choose(open_root(spec.checkpoint_root)[0], "late", spec.generation)
         assembled = job.assemble(computed, plan, chosen)
         self._source = assembled.source

@@ -66,6 +66,9 @@ class UpdatesRecount:
             if self._filtered and not value.fare > 1:
                 continue
             time = value.event_timestamp.ToDatetime(tzinfo=UTC)
+            service = value.DESCRIPTOR.fields_by_name["service_type"].enum_type.values_by_number[
+                value.service_type
+            ]
             begin = datetime.fromtimestamp(0, UTC)
             begin += (time - begin) // self._window.slide * self._window.slide
             missed = 0
@@ -74,7 +77,7 @@ class UpdatesRecount:
                 if closed is not None and end + ALLOWED <= closed:
                     missed += 1
                 else:
-                    self._fares[end, value.service_type].append(value.fare)
+                    self._fares[end, service.name].append(value.fare)
                 begin -= self._window.slide
             self.late += Late(missed > 0, missed)
 

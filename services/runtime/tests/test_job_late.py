@@ -96,6 +96,7 @@ def test_rows_that_are_written_again_are_a_recount_over_a_kill(
         )  # fmt: skip
         with dagger.launch() as first:
             dagger.write(*bookings([*events, *ahead]))
+            first.until(lambda beat: beat.HasField("watermark") and beat.watermark.seconds % 3600 == 399)
             first.until_true(lambda: in_postgres(database) == recount(events))
             way.cut()  # rows of the batch that writes windows again, which nobody takes
             dagger.write(*bookings([*too_late, *in_time, *more]))

@@ -54,9 +54,9 @@ def choose_rows(
     """Drop rows that are written already, or say nothing new, and the column CLOSED.
 
     Of a window that closes at several gates in one batch, the row at the last of them is left; and at a gate
-    behind its end, a row is left that has records which came after the gate before. late_until and
-    closes_until: event times up to which windows were closed before the batch, and are behind it. written:
-    event time up to which the query before, or a driver, has written windows.
+    behind its end, a row is left that has records which came after the last gate of batches before.
+    late_until and closes_until: event times up to which windows were closed before the batch, and are behind
+    it. written: event time up to which the query before, or a driver, has written windows.
     """
     if GATE not in rows.columns:
         if written is None or WINDOW_END not in rows.columns:
@@ -79,12 +79,17 @@ def _is_news(
         if number + 1 < len(gates):
             condition &= _after_end(gates[number + 1]) > F.lit(closes_until)
         if number:
-            before = _after_end(gates[number - 1])
+            # The last gate that an earlier batch has closed; none where all of them close in this one.
+            passed = (
+                F.when(_after_end(before) <= F.lit(late_until), _after_end(before))
+                for before in reversed(gates[:number])
+            )
+            before = F.coalesce(*passed)
             is_changed = F.unix_millis(before) <= F.coalesce(F.col(CLOSED), F.lit(NEVER))
-            is_first_written = before > F.lit(late_until)
+            is_first = before.isNull()
             if written is not None:
-                is_first_written |= before <= F.lit(written)
-            condition &= is_changed | is_first_written
+                is_first |= before <= F.lit(written)
+            condition &= is_changed | is_first
         conditions.append(condition)
     return reduce(or_, conditions)
 
