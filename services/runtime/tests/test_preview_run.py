@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+from daggers.v1 import gateway_pb2, host_pb2, rules_pb2, spec_pb2
 from pyspark.sql import SparkSession
+from services.runtime.tests.job_driver import log_sink
 from services.runtime.tests.launches import Dagger, whole
+from services.runtime.tests.observations import read_observations
 from services.runtime.tests.streams import source_session
 from tests.integration.bookings import booking, recount, spread
 
@@ -74,6 +77,15 @@ class Previewed:
         rows = next(step.rows.rows for step in self.steps if step.HasField("rows"))
         times = [from_proto(row).time for row in rows]
         return {time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times if time is not None}
+
+
+def rule_turns(observed: Iterable[rules_pb2.RuleObserved]) -> list[tuple[str, ...]]:
+    """Rule, state, city, window and what is said, as live and previewed observations share them."""
+    return sorted(
+        (one.rule, rules_pb2.RuleState.Name(one.state), one.key["tag_city_id"], one.window.ToJsonString(),
+         one.since.ToJsonString(), one.summary, repr(one.value))
+        for one in observed
+    )  # fmt: skip
 
 
 def everything() -> gateway_pb2.PreviewRange:
@@ -274,3 +286,36 @@ def test_late_records_alone_are_told_from_those_that_a_query_leaves_out() -> Non
 
     assert empty(late, whole=0) == Done.EMPTY_LATE
     assert empty(cut, whole=0) == Done.EMPTY_UNSPECIFIED
+
+
+def test_rules_say_of_a_range_what_they_would_have_said_live(
+    session: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    often = random.Random(7)
+    events = [(second, often.choice((1, 1, 2, 3))) for second in range(600) if often.random() < 0.5]
+    events += [(second, 4) for second in (*range(60, 120), *range(180, 360, 2))]
+    rules = [
+        rules_pb2.AlertRule(name="busy", when="num_of_bookings > 8", key=["tag_city_id"]),
+        rules_pb2.AlertRule(
+            name="long", when="num_of_bookings > 20", for_windows=2, clear=0.3, key=["tag_city_id"]
+        ),
+        rules_pb2.AlertRule(name="never", when="num_of_bookings > 1000"),
+    ]
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(100)], alerts=rules, idle_timeout_s=0)
+    dagger.write(*(booking(second, city_id=city) for second, city in sorted(events)), booking(700))
+    with dagger.launch() as live:
+        live.until(lambda beat: beat.HasField("watermark") and beat.watermark.seconds % 3600 >= 690)
+        live.stop()
+    judged = [one for _, one in read_observations(kafka, dagger.name).values()]
+
+    found = Previewed(session, dagger, everything()).done.rules
+
+    previewed = [one for rule in found.rules for one in rule.observed]
+    assert [rule.rule for rule in found.rules] == ["busy", "long", "never"]
+    assert rule_turns(previewed) == rule_turns(judged)
+    assert {one.rule for one in judged} == {"busy", "long"}
+    (window, _), most = min(recount(events).items(), key=lambda item: (-item[1], item[0]))
+    never = found.rules[2]
+    assert (never.nearest, never.limit, list(never.observed)) == (most, 1000, [])
+    assert never.nearest_window.ToJsonString() == window
+    assert found.until.ToJsonString() == "2026-01-01T12:11:39Z"

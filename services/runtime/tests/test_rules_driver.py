@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,11 @@ from daggers.v1 import rules_pb2
 from google.protobuf import json_format
 from services.runtime.tests.job_driver import bookings, log_sink
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.sink_contract import records
+from services.runtime.tests.observations import Turn, read_observations
 from tests.integration.bookings import spread
 
 from chassis.files import replace_text
 from daggerspec import alertrules, rundir
-from daggerspec.topics import OBSERVATIONS
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 BUSY = rules_pb2.AlertRule(
@@ -23,21 +21,6 @@ BUSY = rules_pb2.AlertRule(
     summary="city {tag_city_id}: {num_of_bookings}", severity=rules_pb2.RULE_SEVERITY_CRITICAL,
 )  # fmt: skip
 CALM = rules_pb2.AlertRule(name="calm", when="num_of_bookings < 3", key=["tag_city_id"])
-Turn = tuple[str, str, str, str]
-
-
-def read_observations(kafka: str, dagger: str) -> dict[str, tuple[Turn, rules_pb2.RuleObserved]]:
-    """Read what a dagger has observed, by the ids of the records."""
-    found = {}
-    for record in records(kafka, OBSERVATIONS):
-        one = rules_pb2.RuleObserved.FromString(record.value() or b"")
-        if one.dagger == dagger:
-            headers = {name: value.decode() for name, value in record.headers() or []}
-            end = one.window.ToDatetime(tzinfo=UTC)
-            state = rules_pb2.RuleState.Name(one.state).removeprefix("RULE_STATE_")
-            turn = one.rule, state, one.key["tag_city_id"], f"{end:%M:%S}"
-            found[headers["ce_id"]] = turn, one
-    return found
 
 
 def turns(kafka: str, dagger: Dagger) -> list[Turn]:

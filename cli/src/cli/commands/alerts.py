@@ -8,6 +8,7 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import format_measure
+from cli.commands.rule_test import try_rules
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
@@ -20,6 +21,8 @@ alerts = group()
 FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
 Dagger = Annotated[str, typer.Argument(metavar="NAME", help="Only alerts of this dagger.")]
 State = gateway_pb2.AlertDelivery.State
+
+command(alerts, "test", example="daggers alerts test bookings.yaml --last 2h")(try_rules)
 
 
 @command(alerts, "list", example="daggers alerts list completed_bookings --all")

@@ -2,18 +2,17 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from cli.commands.preview_range import From, Last, LastRecords, To, build_range
 from cli.errors import MisusedError, RefusedError
 from cli.files.dagger_file import one_dagger, with_place
 from cli.framework.arguments import File, FileFlag, one_file
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
-from cli.framework.instants import instant, span
 from cli.framework.session import Session, command
 from cli.output import preview_text
 from cli.output.preview_text import PreviewText
@@ -24,7 +23,6 @@ PREVIEW_S = 600.0
 """Longest time of a call, in seconds: others may be in front of it."""
 TABLE = "data_stream"
 ROWS = 30
-RANGES = ("--last", "--last-records", "--from", "--live")
 OWN_TEAM = "preview"
 """Team of callers without one, who may preview in any."""
 app = group()
@@ -49,20 +47,10 @@ def preview(
         ),
     ] = None,
     team: Annotated[str, typer.Option("--team", help="Team to preview the query of --sql for.")] = "",
-    last: Annotated[
-        str, typer.Option("--last", metavar="SPAN", help="Read records of the last 5m, 2h, up to 24h.")
-    ] = "",
-    last_records: Annotated[
-        int | None,
-        typer.Option("--last-records", min=1, metavar="N", help="Read about the newest N records."),
-    ] = None,
-    begin: Annotated[
-        str,
-        typer.Option(
-            "--from", metavar="WHEN", help="Read records from 2026-01-31T12:00:00Z, or from 2h before now, …"
-        ),
-    ] = "",
-    end: Annotated[str, typer.Option("--to", metavar="WHEN", help="… to here; default: now.")] = "",
+    last: Last = "",
+    last_records: LastRecords = None,
+    begin: From = "",
+    end: To = "",
     live: Annotated[
         str, typer.Option("--live", metavar="SPAN", help="Read records as they come, for up to 60s.")
     ] = "",
@@ -84,7 +72,7 @@ def preview(
         raise MisusedError("FILE and --sql: name one of them")
     if not sql and (stream or team):
         raise MisusedError("--stream and --team are for --sql: a file says them itself")
-    range_ = _range(last, last_records, begin, end, live)
+    range_ = build_range(last, last_records, begin, end, live)
     most = limit or (PREVIEW_ROWS if session.out.json or chart else ROWS)
     with session.connect({"name": "NAME", "spec.team": "--team"} if sql else {}) as gateway:
         if sql:
@@ -149,28 +137,3 @@ def _own_team(gateway: Gateway) -> str:
     """Return the first team that the caller has a role in."""
     answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
     return next((role.team for role in answer.roles if role.team), OWN_TEAM)
-
-
-def _range(
-    last: str, last_records: int | None, begin: str, end: str, live: str
-) -> gateway_pb2.PreviewRange | None:
-    """Build the range to read; None: the gateway's default. Raises: MisusedError."""
-    given = [name for name, value in zip(RANGES, (last, last_records, begin, live), strict=True) if value]
-    if len(given) > 1:
-        raise MisusedError(f"{' and '.join(given)}: name one of them")
-    if end and not begin:
-        raise MisusedError("--to needs --from")
-    range_ = gateway_pb2.PreviewRange()
-    now = datetime.now(UTC)
-    if last:
-        range_.last.FromTimedelta(span("--last", last))
-    elif live:
-        range_.live.FromTimedelta(span("--live", live))
-    elif last_records:
-        range_.last_records = last_records
-    elif begin:
-        getattr(range_.between, "from").FromDatetime(instant("--from", begin, now))
-        range_.between.to.FromDatetime(instant("--to", end, now) if end else now)
-    else:
-        return None
-    return range_

@@ -17,9 +17,6 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
     del printed
     address = request.getfixturevalue("influx")
     sink = influx_sink(address, dagger)
-    if address["token"]:
-        request.getfixturevalue("monkeypatch").setenv("SINK_TOKEN", address["token"])
-        sink.sink.influx.address.token.env = "SINK_TOKEN"
     return sink, lambda: {(time, city): n for time, n, city in points(address, dagger)}
 
 

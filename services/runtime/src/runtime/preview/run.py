@@ -13,7 +13,7 @@ from typing import Final
 
 from daggers.v1 import gateway_pb2, host_pb2
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,6 +27,7 @@ from runtime.launch.listener import summarize_batch
 from runtime.launch.progress import CommittedBatch
 from runtime.preview import clock
 from runtime.preview.rowfiles import RowFiles
+from runtime.preview.rules import RangeRules
 from runtime.preview.take import TAKEN, Take, mark_partial, series_of
 from runtime.references.loading import References
 from runtime.source import metrics
@@ -114,7 +115,8 @@ class Preview:
         try:
             wanted = replace(wanted, first_rows=not (wanted.live_until or wanted.given))
             assembled = job.assemble(self._computed, plan, chosen, wanted)
-            query = self._query = self._start(assembled, str(chosen.path), references, plan.lookahead)
+            rules = RangeRules(spec, plan, lambda: root)
+            query = self._query = self._start(assembled, str(chosen.path), references, rules, plan.lookahead)
         except AnalysisException as problem:
             sentence = str(problem).splitlines()[0]
             raise user("BAD_PLAN", f"Spark cannot run this query: {sentence}") from problem
@@ -124,7 +126,10 @@ class Preview:
         failure = self._failure or queries.failure(query)
         if failure is not None and in_time:
             raise failure
-        self._send(Step(done=self._summarize(query, assembled, in_time=in_time)))
+        done = self._summarize(query, assembled, in_time=in_time)
+        if spec.spec.alerts:
+            done.rules.CopyFrom(rules.summarize())
+        self._send(Step(done=done))
 
     def ends(self) -> bool:
         """Wait a few seconds for the query's end; False if Spark goes on with it."""
@@ -159,7 +164,12 @@ class Preview:
         return references
 
     def _start(
-        self, assembled: job.Job, path: str, references: References, lookahead: timedelta
+        self,
+        assembled: job.Job,
+        path: str,
+        references: References,
+        rules: RangeRules,
+        lookahead: timedelta,
     ) -> StreamingQuery:
         take = Take(assembled.targets[0].layout, self._rows)
 
@@ -174,7 +184,14 @@ class Preview:
                     rows, assembled.source.windows, late_until=running.late_until, closes_until=closed
                 )
                 flagged = mark_partial(new, gaps, lookahead, closing=closing)
-                self._take(flagged.mapInArrow(take, TAKEN))
+                ruled = rules.begin_batch(flagged)
+                lines = ruled.mapInArrow(replace(take, rules=rules.select()), TAKEN).collect()
+                self._count(lines)
+                self._send_rows()
+                parts = [([*map(bytes, line["ruled"])], line["nearest"]) for line in lines]
+                rules.end_batch(
+                    parts, None if closing else closed
+                )  # windows that a range cuts are not judged
                 end_batch(running, assembled.source)
             except BaseException as failure:
                 self._failure = failure
@@ -186,12 +203,11 @@ class Preview:
             writer.option("checkpointLocation", path).foreachBatch(batch).trigger(availableNow=True).start()
         )
 
-    def _take(self, rows: DataFrame) -> None:
-        for line in rows.collect():
+    def _count(self, lines: Sequence[Row]) -> None:
+        for line in lines:
             self._counts.rows += line["rows"]
             self._counts.whole += line["whole"]
             self._counts.series |= series_of(bytes(line["series"]))
-        self._send_rows()
 
     def _send_rows(self) -> None:
         """Send the rows that have come from workers: also while a batch goes on."""

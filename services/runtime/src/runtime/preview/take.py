@@ -19,6 +19,7 @@ from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout
 from runtime.launch.wholeness import lacks_records
 from runtime.preview.rowfiles import RowFiles
+from runtime.preview.rules import NO_RULES, PartRules, SelectedRules
 from runtime.source.status import Gap
 
 PARTIAL = "__partial"
@@ -27,8 +28,16 @@ STEP_ROWS = 500
 """Few enough that the first are shown soon."""
 _SERIES = 100_000
 _HASH = 8
-SCHEMA = pa.schema([("rows", pa.int64()), ("whole", pa.int64()), ("series", pa.binary())])
-TAKEN = "rows bigint, whole bigint, series binary"
+SCHEMA = pa.schema(
+    [
+        ("rows", pa.int64()),
+        ("whole", pa.int64()),
+        ("series", pa.binary()),
+        ("ruled", pa.list_(pa.binary())),
+        ("nearest", pa.string()),
+    ]
+)
+TAKEN = "rows bigint, whole bigint, series binary, ruled array<binary>, nearest string"
 
 
 def mark_partial(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta, *, closing: bool) -> DataFrame:
@@ -48,12 +57,19 @@ class Take:
     layout: Layout
     out: RowFiles
     """Takes rows, as many as there is room for."""
+    rules: SelectedRules = NO_RULES
+    """Alert rules, in the order of their columns."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield one line of `SCHEMA`: the counts of all rows and of those of whole windows, and series."""
+        """Yield one line of `SCHEMA`: the counts of all rows and of those of whole windows, series, and what
+        alert rules see of whole windows.
+        """
         writer, count, whole, series = self.out.writer(), 0, 0, set[bytes]()
+        rules = PartRules(self.rules)
         for batch in batches:  # to the end, whatever is taken: Spark's state depends on it
             count += batch.num_rows
+            if self.rules.selected:
+                rules.add(batch.filter(pc.invert(batch.column(PARTIAL))))
             whole += batch.num_rows - (pc.sum(batch.column(PARTIAL)).as_py() or 0)
             self._add_series(series, batch)
             for begin in range(0, batch.num_rows, STEP_ROWS):
@@ -61,9 +77,15 @@ class Take:
                     break
                 for step in self._steps(batch.slice(begin, STEP_ROWS)):
                     writer.put(step)
-        yield pa.RecordBatch.from_pylist(
-            [{"rows": count, "whole": whole, "series": b"".join(series)}], schema=SCHEMA
-        )
+        ruled, nearest = rules.finish()
+        line = {
+            "rows": count,
+            "whole": whole,
+            "series": b"".join(series),
+            "ruled": ruled,
+            "nearest": nearest,
+        }
+        yield pa.RecordBatch.from_pylist([line], schema=SCHEMA)
 
     def _steps(self, batch: pa.RecordBatch) -> Iterator[gateway_pb2.PreviewRows]:
         """Yield the rows in messages, each of whole windows or of partial ones."""

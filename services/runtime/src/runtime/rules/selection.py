@@ -64,15 +64,15 @@ class RowSelection:
         self, batch: pa.RecordBatch, number: int, keys_of: Callable[[tuple[str, ...]], Sequence[Key]]
     ) -> Sequence[int]:
         """Choose the places of a rule's rows. keys_of: returns the key of each row by its columns."""
-        rule, known = self._rules[number], self._keys[number]
+        rule, selected = self._rules[number], self._keys[number]
         is_true = batch.column(f"{RULE}{number}")
         if not rule.active and not pc.any(is_true).as_py():
             return ()
         places: list[int] = []
         for place, (is_chosen, key) in enumerate(zip(is_true.to_pylist(), keys_of(rule.key), strict=True)):
-            if is_chosen and len(known) < self._most[number]:
-                known.add(key)
-            if key in rule.active or (is_chosen and key in known):
+            if is_chosen and len(selected) < self._most[number]:
+                selected.add(key)
+            if key in rule.active or (is_chosen and key in selected):
                 places.append(place)
         return places
 

@@ -1,0 +1,152 @@
+"""Judge the alert rules of a preview: what they would have said of its range.
+
+The engine, what workers select and the memory of keys are those of a driver (`runtime.rules`); what is
+observed goes to the caller, and nothing is sent. A worker also looks for the number that came closest to each
+limit, for rules that never fire.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from daggers.v1 import gateway_pb2, rules_pb2, spec_pb2
+from pyspark.sql import DataFrame
+
+import daggersql
+from daggerspec.columns import WINDOW_END
+from daggersql.rules.compiled import LimitComparison
+from runtime.launch import planned
+from runtime.rules.judging import RuleJudge
+from runtime.rules.selection import RowSelection, SelectedRule
+from runtime.state.store import Place
+
+MOST_OBSERVED: Final = 1_000
+"""Observations of a rule that are given."""
+Nearest = tuple[float, int]
+"""A number that a rule compares, and the end of its window in us since 1970."""
+_MICROS: Final = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRules:
+    """Rules as a worker needs them. Spark pickles it."""
+
+    selected: tuple[SelectedRule, ...] = ()
+    compared: tuple[LimitComparison | None, ...] = ()
+
+
+NO_RULES: Final = SelectedRules()
+
+
+class PartRules:
+    """One partition's rows of whole windows, as rules see them."""
+
+    def __init__(self, rules: SelectedRules) -> None:
+        self._compared = rules.compared
+        self._selection = RowSelection(rules.selected)
+        self._contents: list[bytes] = []
+        self._nearest: list[Nearest | None] = [None] * len(rules.compared)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch with the columns of `RangeRules.begin_batch`."""
+        if content := self._selection.select(batch):
+            self._contents.append(content)
+        for number, compared in enumerate(self._compared):
+            if compared is not None and batch.num_rows:
+                found = _nearest(batch, compared)
+                self._nearest[number] = _worse(compared, self._nearest[number], found)
+
+    def finish(self) -> tuple[list[bytes], str]:
+        """Return the selected rows (`selection.RowSelection`), and the nearest numbers as JSON."""
+        return self._contents, json.dumps(self._nearest)
+
+
+class RangeRules:
+    """The rules of one preview."""
+
+    def __init__(self, spec: spec_pb2.JobSpec, plan: daggersql.Plan, root: Callable[[], Place]) -> None:
+        """root: directory of the preview's checkpoint."""
+        windows = daggersql.fixed_size(plan.window)
+        self._rules = spec.spec.alerts if windows else []
+        self._compared = tuple(rule.comparison for rule in plan.rules) if windows else ()
+        self._observed: list[rules_pb2.RuleObserved] = []
+        self._nearest: list[Nearest | None] = [None] * len(self._compared)
+        self._until: datetime | None = None
+        self._judge = RuleJudge(
+            spec.dagger,
+            generation=spec.generation,
+            created=spec.created,
+            root=root,
+            slide=windows.slide if windows else None,
+            compile_rules=partial(planned.compile_rules, spec),
+            sender=self,
+            on_rules=lambda _: None,
+        )
+        self._judge.put(spec.version, self._rules, plan.rules if windows else ())
+
+    def write(self, observed: Sequence[rules_pb2.RuleObserved]) -> Sequence[rules_pb2.RuleObserved]:
+        """Keep observations, in place of the topic of a driver's."""
+        self._observed += observed
+        return ()
+
+    def begin_batch(self, rows: DataFrame) -> DataFrame:
+        """Add what the rules say to the rows of a batch."""
+        return self._judge.begin_batch(rows)
+
+    def select(self) -> SelectedRules:
+        """Return what workers need of the rules."""
+        return SelectedRules(self._judge.select(), self._compared)
+
+    def end_batch(self, parts: Sequence[tuple[Sequence[bytes], str]], closed: datetime | None) -> None:
+        """Judge what workers have selected (`PartRules.finish`). closed: as of `RuleJudge.end_batch`."""
+        self._judge.end_batch([content for contents, _ in parts for content in contents], closed)
+        self._until = closed or self._until
+        for _, nearest in parts:
+            for number, found in enumerate(json.loads(nearest)):
+                compared = self._compared[number]
+                if compared is not None and found is not None:
+                    self._nearest[number] = _worse(compared, self._nearest[number], tuple(found))
+
+    def summarize(self) -> gateway_pb2.PreviewRules:
+        """Build what the rules said."""
+        found = gateway_pb2.PreviewRules()
+        if self._until is not None:
+            found.until.FromDatetime(self._until)
+        for rule, compared, nearest in zip(self._rules, self._compared, self._nearest, strict=True):
+            of_rule = [one for one in self._observed if one.rule == rule.name]
+            one = found.rules.add(
+                rule=rule.name,
+                observed=of_rule[:MOST_OBSERVED],
+                observed_left_out=max(len(of_rule) - MOST_OBSERVED, 0),
+            )
+            if compared is not None and nearest is not None:
+                one.limit, one.nearest = compared.limit, nearest[0]
+                one.nearest_window.FromMicroseconds(nearest[1])
+        return found
+
+
+def _nearest(batch: pa.RecordBatch, compared: LimitComparison) -> Nearest | None:
+    """Find the number of a batch that is closest to a limit, or furthest beyond it, and its window."""
+    values = pc.cast(batch.column(compared.column), pa.float64(), safe=False)
+    values = pc.if_else(pc.is_finite(values), values, None)
+    worst = (pc.max if compared.above else pc.min)(values).as_py()
+    if worst is None:
+        return None
+    window = batch.column(WINDOW_END)[pc.index(values, worst).as_py()]
+    return worst, window.cast(_MICROS).cast(pa.int64()).as_py()
+
+
+def _worse(compared: LimitComparison, one: Nearest | None, other: Nearest | None) -> Nearest | None:
+    """Return the number that is further beyond the limit; of equal ones that of the earlier window."""
+    if one is None or other is None:
+        return one or other
+    if one[0] == other[0]:
+        return min(one, other, key=lambda nearest: nearest[1])
+    return other if compared.is_worse(other[0], one[0]) else one
