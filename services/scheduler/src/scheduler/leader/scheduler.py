@@ -400,7 +400,7 @@ class Scheduler:
             await self._agent.keep_registered()
             await self._silent_hosts.look()
             await self._drains.look()
-            await self._sharing.look(self._write)
+            await self._sharing.look(self._write, self._observer.has_room)
             await self._replays.look(self._write, self._election.ensure_leading, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
