@@ -31,7 +31,7 @@ class JvmWatch:
         """Call `end` in a thread of its own once the parent is gone."""
 
         def watch() -> None:
-            while not self._gone():
+            while not self.is_gone():
                 self._kills.look()
                 time.sleep(_POLL_S)
             end()
@@ -48,7 +48,7 @@ class JvmWatch:
         end = time.monotonic() + (0.0 if failure is self._explained else _DYING_S)
         self._explained = failure
         while error.reason in (errors.UNEXPECTED, exits.NO_EXECUTORS):
-            if self._gone():
+            if self.is_gone():
                 return self.death()
             if time.monotonic() >= end:
                 break
@@ -62,5 +62,6 @@ class JvmWatch:
         """
         return exits.killed_for_memory() if self._kills.count() else errors.jvm_gone().error
 
-    def _gone(self) -> bool:
+    def is_gone(self) -> bool:
+        """Tell whether the JVM is gone: what fails then may have failed of that."""
         return os.getppid() != self._pid
