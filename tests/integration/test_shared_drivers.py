@@ -75,7 +75,7 @@ def wait_for_words(pid: int, *daggers: str) -> None:
 def test_a_dagger_that_is_computing_in_two_deaths_of_its_process_is_set_alone(
     stack: Stack, cli: Cli, tmp_path: Path
 ) -> None:
-    """Its pattern takes hours for one of its records. The process dies once whole, once by its JVM."""
+    # The pattern takes hours for one record. The process dies once whole, once by its JVM.
     bookings, poisoned = Bookings(stack.kafka, cli), Bookings(stack.kafka, cli)
     shared = {"start": "latest", "isolation": "shared", "idle_timeout": "30m"}
     files = [bookings.dagger(tmp_path, **shared) for _ in range(2)]

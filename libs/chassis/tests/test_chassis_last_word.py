@@ -58,7 +58,7 @@ def test_a_killed_process_leaves_the_steps_of_its_threads_and_of_its_forks(tmp_p
 
 
 def test_a_step_that_fails_stays_until_its_launch_begins_another(tmp_path: Path) -> None:
-    """Who works with the process that has died sees an error, and may end in order."""
+    # who works with the process that has died sees an error, and may end in order
     create(tmp_path)
     steps = StepRecorder(tmp_path)
     for number in range(300):  # more launches than slots

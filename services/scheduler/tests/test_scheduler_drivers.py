@@ -217,7 +217,7 @@ def joined_launch(tmp_path: Path, process_code: int) -> events_pb2.DriverHandle:
 def test_the_end_of_a_process_is_not_that_of_a_launch_which_left_no_code(
     tmp_path: Path, process_code: int, reason: str
 ) -> None:
-    """A process that ends by itself has the code of the launch that joined last."""
+    # a process that ends by itself has the code of the launch that joined last
     fact = drivers(tmp_path).exit(joined_launch(tmp_path, process_code))
 
     assert (fact.error.reason, fact.error.retryable) == (reason, True)

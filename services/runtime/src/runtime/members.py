@@ -72,7 +72,7 @@ def serve(run_dir: str) -> None:
 
 
 def in_step(dagger: str, generation: int, step: str) -> AbstractContextManager[None]:
-    """Be in a step for a launch within the context: the last word of this process, if it is killed there."""
+    """Record a step of a launch within the context: the last word of this process, if it is killed there."""
     return _steps.step(dagger, generation, step, harmless=(JobError,))
 
 

@@ -117,7 +117,7 @@ class Launch(Computation):
         return store if isinstance(store, LocalStore) else None
 
     def in_step(self, step: str) -> AbstractContextManager[None]:
-        """Be in a step within the context: the last word of this process, if it is killed there."""
+        """Record a step within the context: the last word of this process, if it is killed there."""
         return members.in_step(self.spec.dagger, self.spec.generation, step)
 
     def stop(self) -> None:
