@@ -68,7 +68,7 @@ class Member:
                 self._drive()
             except BaseException as failure:  # noqa: BLE001 - nothing above this can report why it ends
                 code = write_error(self.run_dir, self._jvm.explain(failure), failure)
-            if not self._jvm.is_gone():
+            if code == 0 or not self._jvm.is_gone():
                 replace_text(self.run_dir / rundir.EXIT_CODE, f"{code}\n", durable=True)
             return code
 

@@ -74,7 +74,8 @@ class DriverProcess:
                 self._joined.add(name)
                 self._begin(joining, int(name.rpartition(".")[2]))
             if not self._running():
-                lastword.remove(Path())
+                if not self._jvm.is_gone():  # else its members have failed of that, and are not to blame
+                    lastword.remove(Path())
                 return self._members[-1].code or 0
             with suppress(Empty):
                 self._news.get(timeout=_POLL_S)
