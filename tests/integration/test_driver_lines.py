@@ -31,6 +31,8 @@ from pyspark.java_gateway import launch_gateway
 gateway = launch_gateway()
 for logger, level, message in {said!r}:
     getattr(gateway.jvm.org.slf4j.LoggerFactory.getLogger(logger), level)(message)
+gateway.jvm.Thread.currentThread().setName("stream execution thread for prices [id = 1, runId = 2]")
+gateway.jvm.org.slf4j.LoggerFactory.getLogger("a.b.Plan").warn("is odd, too")
 gateway.shutdown()
 gateway.proc.stdin.close()
 gateway.proc.wait(60)
@@ -62,4 +64,5 @@ def test_the_jvm_writes_warnings_in_the_layout_of_a_drivers_log_and_no_chatter(t
         "ERROR ProcessingTimeExecutor: gave up",
         "WARN HDFSBackedStateStoreProvider: Error cleaning up files",
         "WARN SparkContext: something is odd",
+        "WARN Plan: dagger=prices is odd, too",
     ]

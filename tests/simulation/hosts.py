@@ -418,10 +418,6 @@ class SimulatedDrivers:
         """As Drivers'."""
         return bool(self._host.process(process))
 
-    def homes(self) -> set[Path]:
-        """Return nothing: nothing is removed here."""
-        return set()
-
     def join(self, process: events_pb2.DriverHandle, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
         """Join a process as `Drivers.join` does. Raises: as `start`; Violation when it may not share."""
         key = job.dagger, job.generation
@@ -584,17 +580,16 @@ class SimulatedDrivers:
     def write_missing(self) -> None:
         """As Drivers': no older version ever ran here."""
 
-    def allow_refusals(self, dagger: str, run_dir: str, until: datetime) -> None:
+    def allow_refusals(self, run_dir: str, until: datetime) -> None:
         """As Drivers': the newest word counts. Raises: OSError."""
-        del dagger
         if self._world.chance(0.02, "told in vain"):
             raise OSError(28, "No space left on device")
         self._host.allowed[run_dir] = until
 
-    def pause_sinks(self, dagger: str, run_dir: str, sinks: tuple[str, ...]) -> None:
+    def pause_sinks(self, run_dir: str, sinks: tuple[str, ...]) -> None:
         """Do nothing: drivers of a simulation have no sinks to pause."""
 
-    def give_rules(self, dagger: str, run_dir: str, rules: rules_pb2.AlertRules) -> None:
+    def give_rules(self, run_dir: str, revision: int, rules: Sequence[rules_pb2.AlertRule]) -> None:
         """Do nothing: daggers of a simulation have no rules."""
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
@@ -640,7 +635,7 @@ class SimulatedDrivers:
         code = driver.code if driver is not None else None
         if isinstance(driver, SimulatedDriver) and driver.lost is not None:
             company, step = driver.lost
-            return classify_loss(code, None, company, step)
+            return classify_loss(classify_exit(code or None, None), company, step)
         return classify_exit(code, None)
 
     def deployment(self, _: events_pb2.DriverHandle) -> str:

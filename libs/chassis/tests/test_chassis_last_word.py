@@ -57,13 +57,34 @@ def test_a_killed_process_leaves_the_steps_of_its_threads_and_of_its_forks(tmp_p
         assert {*read(tmp_path)} == {LastWord("next", 9, "batch"), *expected}
 
 
-def test_steps_that_fail_are_over_and_none_is_lost_among_more_threads_than_slots(tmp_path: Path) -> None:
+def test_a_step_that_fails_stays_until_its_launch_begins_another(tmp_path: Path) -> None:
+    # who works with the process that has died sees an error, and may end in order
     create(tmp_path)
     steps = StepRecorder(tmp_path)
-    with pytest.raises(RuntimeError), steps.step("failing", 1, "write"):
-        raise RuntimeError
+    for number in range(300):  # more launches than slots
+        with pytest.raises(ConnectionError), steps.step("failing", number, "compute"):
+            raise ConnectionError
+    failed = read(tmp_path)
+    with steps.step("failing", 299, "write"):
+        again = [word.step for word in read(tmp_path) if word.generation == 299]
+
+    assert failed[-1] == LastWord("failing", 299, "compute")
+    assert again == ["write"]
+    assert 299 not in {word.generation for word in read(tmp_path)}
+
+
+@pytest.mark.parametrize("error", [KeyError, GeneratorExit])
+def test_a_step_that_ends_by_a_harmless_error_is_over(tmp_path: Path, error: type[BaseException]) -> None:
+    create(tmp_path)
+    with pytest.raises(error), StepRecorder(tmp_path).step("d", 1, "commit", harmless=(KeyError,)):
+        raise error
+
     assert read(tmp_path) == ()
 
+
+def test_no_step_is_lost_among_more_threads_than_slots(tmp_path: Path) -> None:
+    create(tmp_path)
+    steps = StepRecorder(tmp_path)
     count = 200
     begun, leave = threading.Barrier(count + 1), threading.Event()
 

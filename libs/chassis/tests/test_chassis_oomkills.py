@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chassis.oomkills import KillCount, OomKills
+from chassis.oomkills import KillCount, OomKills, RecentKills
 
 
 def write_count(file: Path, number: int) -> None:
@@ -45,6 +45,15 @@ def test_a_process_that_is_gone_is_counted_where_it_was(tmp_path: Path) -> None:
     kills = OomKills(2**22 + 1, groups=tmp_path, host=tmp_path / "vmstat")
 
     assert kills.read().number == 1
+
+
+def test_kills_before_the_look_before_the_last_one_are_of_others() -> None:
+    numbers = iter((1, 2, 3, 3))
+    kills = RecentKills(lambda: KillCount(Path("a"), next(numbers)))
+    kills.look()
+    kills.look()
+
+    assert kills.count() == 1
 
 
 def test_the_kernel_counts_for_this_process() -> None:

@@ -10,9 +10,10 @@ from google.protobuf.message import Message
 
 from eventlog import Record
 from eventlog.testing import START
-from fleet import Fleet
+from fleet import Dagger, Fleet
 from fleet.decide import drain
 from fleet.decide.drain import choose_place, find_mover, list_stays, next_move
+from fleet.decide.packing import LAUNCH_MIB
 from fleet.decide.placement import Candidate
 from fleet.fold.quotas import Full, Room, need_mib
 from fleet.snapshot import entries
@@ -194,6 +195,22 @@ def test_what_cannot_move_is_named_with_why() -> None:
         ("f", "MAX_MEMORY"),
     ]
     assert stays[0][1].detail.startswith("no other host takes it; of host a: ")
+
+
+def test_a_dagger_that_joins_a_process_elsewhere_takes_little_room_there() -> None:
+    story = begin_drain("d", "e", "f")
+    room = Room(drivers=0, memory_mib=LAUNCH_MIB)
+    full = [Candidate(host="a", room=room)]
+
+    def joins(dagger: Dagger, host: str) -> bool:
+        return (dagger.name, host) in {("e", "a"), ("f", "a")}
+
+    moved = next_move(story.fleet, "b", full, joins)
+    stays = [(dagger.name, one.reason) for dagger, one in list_stays(story.fleet, "b", full, joins)]
+
+    assert moved is not None
+    assert (moved.name, next_move(story.fleet, "b", full)) == ("e", None)
+    assert stays == [("d", "MAX_DRIVERS"), ("f", "MAX_MEMORY")]
 
 
 def test_a_dagger_that_came_back_is_left_there_until_it_is_asked_for_again() -> None:

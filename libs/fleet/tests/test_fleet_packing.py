@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from daggers.v1 import access_pb2, events_pb2, spec_pb2, telemetry_pb2
 
+from daggerspec import isolation
 from eventlog import Record
 from fleet import Dagger, Fleet
 from fleet.decide import packing
@@ -85,8 +86,13 @@ class Story:
         process = choose_process(self.fleet, dagger, "here", loads or {}, HEAP_MIB, user_of)
         return process.pid if process is not None else 0
 
-    def move(self, loads: packing.Loads) -> Move | None:
-        return next_move(self.fleet, "here", loads, HEAP_MIB, self.now, lambda _: "")
+    def move(self, loads: packing.Loads, *, room: bool = True) -> Move | None:
+        def find_process(dagger: Dagger, host: str) -> events_pb2.DriverHandle | None:
+            return choose_process(self.fleet, dagger, host, loads, HEAP_MIB, lambda _: "")
+
+        return next_move(
+            self.fleet, "here", loads, HEAP_MIB, self.now, has_room=lambda _: room, find_process=find_process
+        )
 
 
 def load_of(dagger: Dagger, **values: Any) -> Load:
@@ -120,6 +126,41 @@ def test_who_never_shares_has_a_reason_and_joins_none(story: Story, spec: dict[s
 
     assert explain_alone(story.fleet, dagger).startswith(why)
     assert story.choose("b") == 0
+
+
+def test_a_secret_of_the_environment_is_known_wherever_it_is_named(story: Story) -> None:
+    place = spec_pb2.SecretRef(env="TOKEN")
+    story.append(
+        events_pb2.SecretRegistered(
+            meta=META, secret=spec_pb2.Secret(name="crm", team="one", place=place, addresses=["h:1"])
+        )
+    )
+    with_token = spec_pb2.Cluster(
+        name="local",
+        spark_master="local[2]",
+        influx=spec_pb2.InfluxAddress(url="http://h:1", token=place),
+    )
+    secure = spec_pb2.KafkaAddress(bootstrap_servers="h:1", secret_properties={"sasl.password": place})
+    for cluster in (with_token, spec_pb2.Cluster(name="secure", kafka=secure)):
+        story.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster))
+    story.append(
+        events_pb2.StreamRegistered(
+            meta=META, stream=spec_pb2.Stream(name="s", cluster="secure", topics=["t"])
+        )
+    )
+    story.run("a", 7)
+    named = spec_pb2.InfluxAddress(url="http://h:1", token=spec_pb2.SecretRef(name="crm"))
+    specs: list[dict[str, Any]] = [
+        {"sinks": [spec_pb2.Sink(influx=spec_pb2.InfluxSink())]},
+        {"cluster": "other", "sinks": [spec_pb2.Sink(influx=spec_pb2.InfluxSink(address=named))]},
+        {"sinks": [spec_pb2.Sink(kafka=spec_pb2.KafkaSink(cluster="secure", topic="t"))]},
+        {"streams": stream("s")},
+    ]
+    reasons = {explain_alone(story.fleet, story.ask(f"b{number}", **one)) for number, one in enumerate(specs)}
+
+    assert reasons == {isolation.TAKES_ENVIRONMENT}
+    assert [story.choose(f"b{number}") for number in range(len(specs))] == [0] * len(specs)
+    assert explain_alone(story.fleet, story.ask("log", sinks=[spec_pb2.Sink(log=spec_pb2.LogSink())])) == ""
 
 
 def test_a_launch_joins_daggers_of_its_team_user_and_master_alone(story: Story) -> None:
@@ -210,6 +251,7 @@ def test_who_is_not_light_leaves_at_once_and_nobody_joins_it(story: Story, value
     move = story.move(loads)
     assert move is not None
 
+    assert story.move(loads, room=False) is None
     assert (move.dagger.name, story.choose("new", loads)) == ("b", 0)
     stopped = story.fact("b", move.as_fact())
     assert stopped.left_because == move.leaves != ""
@@ -228,6 +270,7 @@ def test_of_a_process_without_memory_who_has_most_state_leaves(story: Story) -> 
     assert move is not None
 
     assert move.dagger.name == "b"
+    assert story.move(loads, room=False) is None
 
 
 def test_who_left_comes_back_after_an_hour_when_it_was_light_for_half_of_one(story: Story) -> None:
@@ -245,6 +288,8 @@ def test_who_left_comes_back_after_an_hour_when_it_was_light_for_half_of_one(sto
 
     assert [one is not None for one in found] == [False, False, False, True]
     assert found[3] is not None
+    full = load_of(a, memory_mib=2 * HEAP_MIB)
+    assert story.move({"a": full, "b": load_of(b, light_since=NOON)}) is None
     story.fact("b", found[3].as_fact())
     story.fact("b", events_pb2.Exited(code=0))
     assert story.choose("b") == 7

@@ -33,7 +33,7 @@ from services.runtime.tests.sink_contract import (
 from runtime.errors import FencedError, explain
 from runtime.launch.delivery import Delivery
 from runtime.launch.report import line, read_report
-from runtime.sinks import Target
+from runtime.sinks import Target, clients_of
 from runtime.state.store.local import LocalStore
 
 NOWHERE = "http://127.0.0.1:1"
@@ -217,3 +217,12 @@ def test_a_flood_of_refused_rows_goes_to_the_quarantine_as_it_comes(kafka: str) 
 
     assert refused == FLOOD
     assert grown < FLOOD * len(FAT) / 2  # each is held as two texts and a key where it is held
+
+
+def test_who_waits_for_a_sink_holds_up_those_of_its_address_alone() -> None:
+    first, same, other = (target("d", kafka_sink(where, "t")) for where in ("a:1", "a:1", "b:1"))
+    influx = {"url": "http://a:1", "org": "", "bucket": "b", "token_file": ""}
+    another_kind = target("d", influx_sink(influx, "m"))
+
+    assert clients_of(first) is clients_of(same)
+    assert len({id(clients_of(one)) for one in (first, other, another_kind)}) == 3

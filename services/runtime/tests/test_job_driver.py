@@ -29,9 +29,10 @@ from services.runtime.tests.launches import MAIN, Beat, Dagger, command_line, te
 from services.runtime.tests.sink_cases.postgres import sink as postgres_sink
 from services.runtime.tests.sink_contract import fresh_topic, records
 from services.runtime.tests.sink_protobuf import FILES
-from tests.integration.bookings import NOON, booking, recount, spread
+from tests.integration.bookings import COUNT_SQL, NOON, booking, recount, spread
 from tests.proxy import Proxy
 
+from chassis import lastword
 from chassis.lines import stamp_of
 from runtime.state.store.local import LocalStore
 
@@ -205,6 +206,29 @@ def test_the_python_half_ends_with_its_jvm(tmp_path: Path, kafka: str) -> None:
         python.wait(30)
 
     assert launch.error()["reason"] == "JVM_GONE"
+
+
+@pytest.mark.long
+def test_the_step_of_a_launch_outlives_its_jvm_and_its_neighbours_are_in_none(
+    tmp_path: Path, kafka: str
+) -> None:
+    # the pattern takes hours for one record
+    endless = COUNT_SQL.replace("GROUP BY", "AND NOT REGEXP(order_number, '.*foo.*bar') GROUP BY")
+    idle = Dagger(tmp_path / "idle", kafka, sinks=[log_sink(1)], start="latest", idle_timeout_s=0)
+    poisoned = Dagger(tmp_path / "poisoned", kafka, sql=endless, sinks=[log_sink(1)])
+    poisoned.write(booking(1, order="foo" * 200_000))
+
+    with idle.launch() as launch:
+        launch.running()
+        with poisoned.join(launch) as joined:
+            launch.until_true(lambda: "compute" in {word.step for word in lastword.read(launch.run_dir)})
+            python = launch.python()
+            psutil.Process(launch.process.pid).kill()
+            python.wait(30)
+
+    assert {word.dagger for word in lastword.read(launch.run_dir)} == {poisoned.name}
+    assert {each.error()["reason"] for each in (launch, joined)} == {"JVM_GONE"}
+    assert [(each.run_dir / "exit-code").exists() for each in (launch, joined)] == [False, False]
 
 
 @pytest.mark.long

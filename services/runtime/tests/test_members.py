@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from chassis import threads
+from chassis import lastword, threads
+from daggerspec import rundir
 from runtime import members
+from runtime.errors import JobError, external
+from runtime.launch.member import Member
+from runtime.spark.jvm import JvmWatch
 
 DEADLINE_S = 60.0
 
@@ -82,3 +86,57 @@ def test_the_first_member_of_a_process_is_so_for_good(
             firsts.append(members.is_first())
 
     assert (firsts, members.is_first()) == ([True, False], True)
+
+
+def test_a_worker_writes_to_the_log_of_the_launch_whose_task_it_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, output = tmp_path / "driver.log", members.Output()
+
+    def work() -> None:
+        members.serve(str(tmp_path))
+        output.write("nowhere\n")
+        log.touch()
+        output.write("of its launch\n")
+        members.serve("")
+        output.write("of nobody\n")
+
+    threads.start(work, "worker").join(DEADLINE_S)
+
+    assert log.read_text() == "of its launch\n"
+    assert capsys.readouterr().err == "nowhere\nof nobody\n"
+
+
+def test_the_last_word_of_a_process_is_in_the_directory_that_it_works_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with members.in_step("dagger", 7, "compute"):
+        assert lastword.read(tmp_path) == ()  # nobody made the file: it is no driver's process
+    lastword.create(tmp_path)
+    with members.in_step("dagger", 7, "compute"):
+        assert lastword.read(tmp_path) == (lastword.LastWord("dagger", 7, "compute"),)
+    with pytest.raises(JobError), members.in_step("dagger", 7, "commit"):
+        raise external("SINK_AWAY", "It is away.")
+
+    assert lastword.read(tmp_path) == ()
+
+
+class GoneJvm(JvmWatch):
+    """A JVM that is gone."""
+
+    def is_gone(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("jvm", "has_code"), [(GoneJvm, False), (JvmWatch, True)])
+def test_a_member_that_fails_with_the_jvm_leaves_no_exit_code(
+    tmp_path: Path, jvm: type[JvmWatch], has_code: bool
+) -> None:
+    ended = threading.Event()
+    member = Member(tmp_path, 7, lambda: pytest.fail("it has no spec"), jvm())
+    member.start(ended=ended.set)
+
+    assert ended.wait(DEADLINE_S)
+    assert (tmp_path / rundir.EXIT).exists()
+    assert (tmp_path / rundir.EXIT_CODE).exists() is has_code

@@ -1,5 +1,6 @@
 """Processes and directories: who is ours, who is somebody else, what may be removed."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,11 +9,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from daggers.v1 import events_pb2, spec_pb2
+from daggers.v1 import events_pb2, rules_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import until
 
-from chassis import processes
-from daggerspec import checkpointroot
+from chassis import lastword, processes
+from daggerspec import checkpointroot, exits, rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
@@ -198,6 +199,59 @@ def test_an_exit_code_that_nobody_could_have_written_is_none(tmp_path: Path) -> 
     fact = drivers(tmp_path).exit(events_pb2.DriverHandle(run_dir=str(tmp_path)))
 
     assert fact.error.reason == "DRIVER_LOST"
+
+
+def joined_launch(tmp_path: Path, process_code: int) -> events_pb2.DriverHandle:
+    """Leave what a joined launch leaves that never wrote how it ended, in a process that ended so."""
+    home, run_dir = tmp_path / "a" / "1", tmp_path / "b" / "2"
+    for place in (home, run_dir):
+        place.mkdir(parents=True)
+    (home / rundir.PROCESS_EXIT_CODE).write_text(f"{process_code}\n")
+    (home / rundir.EXIT_CODE).write_text("0\n")
+    return events_pb2.DriverHandle(host="here", run_dir=str(run_dir), process_dir=str(home))
+
+
+@pytest.mark.parametrize(
+    ("process_code", "reason"), [(0, exits.PROCESS_LOST), (75, exits.PROCESS_LOST), (-9, exits.KILLED)]
+)
+def test_the_end_of_a_process_is_not_that_of_a_launch_which_left_no_code(
+    tmp_path: Path, process_code: int, reason: str
+) -> None:
+    # a process that ends by itself has the code of the launch that joined last
+    fact = drivers(tmp_path).exit(joined_launch(tmp_path, process_code))
+
+    assert (fact.error.reason, fact.error.retryable) == (reason, True)
+
+
+def test_a_step_that_a_launch_was_in_makes_it_a_suspect(tmp_path: Path) -> None:
+    handle, home = joined_launch(tmp_path, 137), tmp_path / "a" / "1"
+    lastword.create(home)
+    steps = lastword.StepRecorder(home)
+    with steps.step("b", 2, "write"), steps.step("a", 1, "compute"):
+        fact = drivers(tmp_path).exit(handle)
+
+    assert (fact.suspect, fact.error.reason) == (True, exits.KILLED)
+    assert fact.error.detail.endswith("it shared its process with others, and was at this step then: write")
+
+
+def test_files_for_launches_are_written_once_for_each_version_however_many_there_are(tmp_path: Path) -> None:
+    table, rules = drivers(tmp_path), [rules_pb2.AlertRule(name="low", when="n < 1")]
+    files = [tmp_path / f"d{number}" / "1" / rundir.RULES for number in range(1_100)]
+    found = []
+    for revision in (1, 1, 2):
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            table.give_rules(str(file.parent), revision, rules)
+        found.append({file.read_text() for file in files})
+        for file in files:
+            file.write_text("as it was")
+    table.give_rules(str(files[0].parent), 3, [])
+    table.pause_sinks(str(files[0].parent), ())
+
+    assert found[1] == {"as it was"}
+    assert [json.loads(text)["revision"] for texts in (found[0], found[2]) for text in texts] == ["1", "2"]
+    assert json.loads(files[0].read_text()) == {"revision": "3"}
+    assert not (files[0].parent / rundir.PAUSED).exists()
 
 
 def test_only_what_belongs_to_the_deleted_and_the_long_past_is_removed(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ async def test_drivers_of_two_teams_are_two_users_and_the_scheduler_rules_both(s
         seen = {user: readable(user, *everything) for user in ("nobody", "daemon", "games")}
         adopting = Drivers(ours.runs, host="here", python=sys.executable, run_as=runas.parse(USERS))
         adopted = adopting.find("pricing", 5)
-        adopting.allow_refusals("pricing", handles["pricing"].run_dir, datetime.now(UTC))
+        adopting.allow_refusals(handles["pricing"].run_dir, datetime.now(UTC))
         allowed = readable("nobody", ours.run_dir("pricing", 5) / rundir.ALLOWED)
         adopting.drain(handles["pricing"])
         await until(lambda: ours.presence(handles["pricing"]) is Presence.GONE, "it was not drained")

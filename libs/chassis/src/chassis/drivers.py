@@ -80,7 +80,7 @@ def living(runs: Path) -> list[DriverIdentity]:
     """List the launches below `runs` that have a living process."""
     written = [driver for run_dir in _run_dirs(runs) if (driver := read(run_dir)) is not None]
     sessions = _sessions()
-    return [identity for identity in written if not is_over(identity) and members(identity, sessions)]
+    return [identity for identity in written if members(identity, sessions) and not is_over(identity)]
 
 
 def members(driver: Identified, sessions: Sessions | None = None) -> list[Process]:

@@ -65,6 +65,12 @@ def create(process_directory: Path) -> None:
         os.close(file)
 
 
+def remove(process_directory: Path) -> None:
+    """Remove the file of a process that ends in order."""
+    with suppress(OSError):
+        (process_directory / FILE).unlink()
+
+
 def _parse(slot: bytes) -> LastWord | None:
     length, crc, generation = _HEADER.unpack_from(slot)
     text = slot[_HEADER.size : _HEADER.size + length]
@@ -90,34 +96,65 @@ class StepRecorder:
         """Slots that this process has a lock on."""
         self._free: list[int] = []
         """Those of them that no thread uses."""
+        self._failed: dict[tuple[str, int], int] = {}
+        """Those of them that have the step in which a launch failed, by dagger and generation."""
 
     @contextmanager
-    def step(self, dagger: str, generation: int, step: str) -> Iterator[None]:
-        """Record a step for a dagger within the context."""
-        slot = self._take()
+    def step(
+        self, dagger: str, generation: int, step: str, harmless: tuple[type[BaseException], ...] = ()
+    ) -> Iterator[None]:
+        """Record a step for a launch within the context.
+
+        A step that fails stays until the launch begins another one: where a part of a process has died, the
+        rest sees errors of any kind before it ends. harmless: errors that come of no such thing.
+        """
+        launch = dagger, generation
+        slot = self._take(launch)
         if slot is None:
             yield
             return
+        self._write(slot, LastWord(dagger, generation, step))
         try:
-            self._write(slot, LastWord(dagger, generation, step))
             yield
-        finally:
-            self._clear(slot)
-            with self._guard:
-                self._free.append(slot)
+        except BaseException as error:
+            if isinstance(error, (GeneratorExit, *harmless)):
+                self._give_back(slot)
+            else:
+                self._keep(launch, slot)
+            raise
+        self._give_back(slot)
 
-    def _take(self) -> int | None:
-        """Return a slot of this process's own; None where there is none."""
+    def _take(self, launch: tuple[str, int]) -> int | None:
+        """Return a slot of this process's own, best that of the launch's last failure; None where there is
+        none.
+        """
         with self._guard, suppress(OSError, ValueError):
             if self._pid != os.getpid():
                 self._open()
-            return self._free.pop() if self._free else self._lock_another()
+            if (slot := self._failed.pop(launch, None)) is not None:
+                return slot
+            slot = self._free.pop() if self._free else self._lock_another()
+            if slot is None and self._failed:
+                return self._failed.pop(next(iter(self._failed)))
+            return slot
         return None
+
+    def _keep(self, launch: tuple[str, int], slot: int) -> None:
+        with self._guard:
+            before = self._failed.pop(launch, None)
+            self._failed[launch] = slot
+        if before is not None:
+            self._give_back(before)
+
+    def _give_back(self, slot: int) -> None:
+        self._clear(slot)
+        with self._guard:
+            self._free.append(slot)
 
     def _open(self) -> None:
         """Open the file of this process. Raises: OSError, ValueError where it is too short."""
         # a fork has none of its parent's locks
-        self._map, self._locked, self._free = None, set(), []
+        self._map, self._locked, self._free, self._failed = None, set(), [], {}
         self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         self._map, self._pid = mmap.mmap(self._file, _SIZE), os.getpid()
 

@@ -8,6 +8,7 @@ process that is in no group of its own.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,25 @@ class KillCount:
     def since(self, before: KillCount) -> int:
         """Return how many were killed since another count; 0 where that is of another group."""
         return max(self.number - before.number, 0) if self.file == before.file else 0
+
+
+class RecentKills:
+    """Kills since the look before the last one: a process that is killed for memory takes a while to be gone,
+    and earlier ones were of others.
+    """
+
+    def __init__(self, read: Callable[[], KillCount]) -> None:
+        """read: reads the count now."""
+        self._read = read
+        self._before = self._last = read()
+
+    def look(self) -> None:
+        """Look, as is done now and then while the process lives."""
+        self._before, self._last = self._last, self._read()
+
+    def count(self) -> int:
+        """Count them now."""
+        return self._read().since(self._before)
 
 
 class OomKills:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
 
 from daggers.v1 import rules_pb2, spec_pb2
 
@@ -110,10 +109,5 @@ def _of_times(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
 
 
 def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-    is_line = len(text) <= _MAX_URL and text.isprintable() and " " not in text
-    return plain and is_line and parts.username is None and parts.password is None
+    parts = fields.parse_http(text)
+    return len(text) <= _MAX_URL and parts is not None and parts.username is None and parts.password is None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from daggers.v1 import spec_pb2
 from google.protobuf.duration_pb2 import Duration
@@ -130,14 +130,20 @@ def is_no_file(path: str) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in _NO_FILES)
 
 
-def url(path: str, value: str) -> Iterator[Violation]:
-    """Check an http(s) base URL, which has no credentials."""
+def parse_http(value: str) -> SplitResult | None:
+    """Parse an http(s) URL; None for what is none."""
     try:
         parts = urlsplit(value)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        good = False
-    if not good or not value.isprintable() or " " in value:
+        return None
+    return parts if is_good and value.isprintable() and " " not in value else None
+
+
+def url(path: str, value: str) -> Iterator[Violation]:
+    """Check an http(s) base URL, which has no credentials."""
+    parts = parse_http(value)
+    if parts is None:
         yield Violation(path, "must be a URL such as http://127.0.0.1:8086", "INVALID_URL")
     elif parts.username is not None or parts.password is not None:
         yield Violation(

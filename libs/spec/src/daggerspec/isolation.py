@@ -17,6 +17,8 @@ from daggerspec.violation import Violation
 Isolation: TypeAlias = spec_pb2.Isolation.ValueType
 AUTO_MEANS: Final = spec_pb2.ISOLATION_DEDICATED
 """Isolation of daggers with ISOLATION_AUTO: this alone says whether they share processes unasked."""
+TAKES_ENVIRONMENT: Final = "it takes a secret from the environment, which is one for a whole process"
+"""Reason of a dagger that shares no process, a clause."""
 _VALUES: Final = frozenset(spec_pb2.Isolation.values())
 
 
@@ -46,7 +48,7 @@ def explain_alone(spec: spec_pb2.DaggerSpec, cluster: spec_pb2.Cluster | None) -
     if cluster is not None and cluster.spark_master and has_executors(cluster):
         return f"it has executors of cluster {cluster.name}"
     if any(reference.env for reference in secrets.references(spec)):
-        return "it takes a secret from the environment, which is one for a whole process"
+        return TAKES_ENVIRONMENT
     return ""
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TextIO, cast
+
 from chassis.gc_tuning import tune_gc
 from chassis.logging import configure
 from daggerspec import rundir
+from runtime import members
 from runtime.hidden_packages import hide_packages
 from runtime.hiding import redact
 from runtime.spark import daemon
@@ -16,7 +19,7 @@ def load() -> None:
     import runtime.source.datasource  # noqa: F401
     from runtime.source.reader.consumers import MESSAGES_ALIVE
 
-    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=redact)
+    configure(rundir.DRIVER_LOGGER, stream=cast(TextIO, members.Output()), as_driver=True, hidden=redact)
     tune_gc(MESSAGES_ALIVE)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from daggers.v1 import gateway_pb2
 
 from daggerspec.priority import is_critical
+from fleet.decide.packing import LAUNCH_MIB
 from fleet.decide.placement import Candidate, choose_host, joins_none
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
@@ -62,7 +64,13 @@ def takes_new(fleet: Fleet, host: str) -> bool:
     return fleet.standing(host).cordon is None
 
 
-def next_move(fleet: Fleet, host: str, candidates: Sequence[Candidate]) -> Dagger | None:
+Joins: TypeAlias = Callable[[Dagger, str], bool]
+"""Tells whether the next launch of a dagger joins a process on a host."""
+
+
+def next_move(
+    fleet: Fleet, host: str, candidates: Sequence[Candidate], joins: Joins = joins_none
+) -> Dagger | None:
     """Return the dagger that a drain of a host stops now; None: none, or the one before is on its way.
 
     candidates: hosts that can launch what runs there, the leader's own first; that host may be one of them.
@@ -71,7 +79,8 @@ def next_move(fleet: Fleet, host: str, candidates: Sequence[Candidate]) -> Dagge
         return None
     others = _list_others(fleet, host, candidates)
     for dagger in _order(fleet, host):
-        if _find_obstacle(fleet, host, dagger) is None and isinstance(_place(fleet, dagger, others), str):
+        has_obstacle = _find_obstacle(fleet, host, dagger) is not None
+        if not has_obstacle and isinstance(_place(fleet, dagger, others, joins), str):
             return dagger
     return None
 
@@ -91,7 +100,9 @@ def find_mover(fleet: Fleet, host: str) -> Dagger | None:
     return None
 
 
-def list_stays(fleet: Fleet, host: str, candidates: Sequence[Candidate]) -> Iterator[tuple[Dagger, Full]]:
+def list_stays(
+    fleet: Fleet, host: str, candidates: Sequence[Candidate], joins: Joins = joins_none
+) -> Iterator[tuple[Dagger, Full]]:
     """Yield each dagger that a drain of a host would not move now, and why, in the order of moves.
 
     candidates: as in `next_move`. What moves takes room from what would move later.
@@ -101,11 +112,15 @@ def list_stays(fleet: Fleet, host: str, candidates: Sequence[Candidate]) -> Iter
         if dagger is mover:
             continue
         obstacle = _find_obstacle(fleet, host, dagger)
-        place = obstacle or _place(fleet, dagger, others)
+        place = obstacle or _place(fleet, dagger, others, joins)
         if isinstance(place, Full):
             yield dagger, place
         else:
-            others = [_take(other, dagger) if other.host == place else other for other in others]
+            has_joined = joins(dagger, place)
+            others = [
+                _take(other, dagger, has_joined=has_joined) if other.host == place else other
+                for other in others
+            ]
 
 
 def _order(fleet: Fleet, host: str) -> list[Dagger]:
@@ -116,9 +131,9 @@ def _list_others(fleet: Fleet, host: str, candidates: Sequence[Candidate]) -> li
     return [other for other in candidates if other.host != host and takes_new(fleet, other.host)]
 
 
-def _place(fleet: Fleet, dagger: Dagger, others: Sequence[Candidate]) -> str | Full:
+def _place(fleet: Fleet, dagger: Dagger, others: Sequence[Candidate], joins: Joins) -> str | Full:
     if others:
-        chosen = choose_host(fleet, dagger, others, beside=True)
+        chosen = choose_host(fleet, dagger, others, beside=True, joins=partial(joins, dagger))
         if isinstance(chosen, str):
             return chosen
         return replace(chosen, detail=f"no other host takes it; of host {others[0].host}: {chosen.detail}")
@@ -145,12 +160,12 @@ def _find_obstacle(fleet: Fleet, host: str, dagger: Dagger) -> Full | None:
     return None
 
 
-def _take(candidate: Candidate, dagger: Dagger) -> Candidate:
-    """Return a host with the room that is left beside one dagger more."""
+def _take(candidate: Candidate, dagger: Dagger, *, has_joined: bool) -> Candidate:
+    """Return a host with the room that is left beside one dagger more. has_joined: in a process of others."""
     room = candidate.room
-    need = need_mib(dagger.spec, room.driver_memory_mib)
+    need = LAUNCH_MIB if has_joined else need_mib(dagger.spec, room.driver_memory_mib)
     left = Room(
-        drivers=None if room.drivers is None else room.drivers - 1,
+        drivers=None if room.drivers is None else room.drivers - (not has_joined),
         memory_mib=None if room.memory_mib is None else room.memory_mib - need,
         driver_memory_mib=room.driver_memory_mib,
     )

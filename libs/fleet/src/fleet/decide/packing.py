@@ -17,6 +17,7 @@ from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_
 from daggerspec import isolation
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
 from daggerspec.master import parse
+from fleet.decide.requirements import takes_environment
 from fleet.fold.dagger import Dagger
 from fleet.fold.drivers import process_of
 from fleet.fold.fact_changes import TWO_DEATHS
@@ -134,6 +135,8 @@ def explain_alone(fleet: Fleet, dagger: Dagger) -> str:
     cluster = fleet.clusters.get(dagger.spec.cluster)
     if why := isolation.explain_alone(dagger.spec, None if cluster is None else cluster.value):
         return why
+    if takes_environment(fleet, dagger.spec):
+        return isolation.TAKES_ENVIRONMENT
     if dagger.isolated:
         return f"{TWO_DEATHS}; edit it, and it shares again"
     return dagger.left_because
@@ -157,9 +160,11 @@ UserOf: TypeAlias = Callable[[str], str]
 
 def circle_of(fleet: Fleet, dagger: Dagger, user_of: UserOf) -> Circle | None:
     """Return with whom a dagger may share; None where it has a process of its own."""
+    if explain_alone(fleet, dagger):
+        return None
     cluster = fleet.clusters.get(dagger.spec.cluster)
     master = parse(cluster.value.spark_master) if cluster is not None else None
-    if explain_alone(fleet, dagger) or master is None or not master.is_local:
+    if master is None or not master.is_local:
         return None
     return Circle(_trusts(fleet, dagger), user_of(dagger.spec.team), master.url)
 
@@ -266,23 +271,38 @@ class Move:
         )
 
 
+HasRoom: TypeAlias = Callable[[Dagger], bool]
+"""Tells of a dagger as it will be launched whether some host takes that."""
+FindProcess: TypeAlias = Callable[[Dagger, str], events_pb2.DriverHandle | None]
+"""Finds the driver whose process the next launch of a dagger joins on a host, as `choose_process` does."""
+
+
 def next_move(
-    fleet: Fleet, host: str, loads: Loads, driver_memory_mib: int, now: datetime, user_of: UserOf
+    fleet: Fleet,
+    host: str,
+    loads: Loads,
+    driver_memory_mib: int,
+    now: datetime,
+    *,
+    has_room: HasRoom,
+    find_process: FindProcess,
 ) -> Move | None:
     """Return the launch of a host that moves next; None: none does, or one is on its way.
 
-    One that is not light leaves its process at once, and of a process that is full the heaviest one. One that
-    has left returns after it was far below all bounds for `LIGHT_FOR`, `MOVE_EVERY` after it left at the
-    soonest.
+    One that is not light leaves its process at once, and of a process that is full the heaviest one, where
+    there is room for a process of its own. One that has left returns after it was far below all bounds for
+    `LIGHT_FOR`, `MOVE_EVERY` after it left at the soonest, where a process takes it.
     """
     movers = [dagger for dagger in fleet.drivers.on(host).daggers.values() if _is_moving(dagger, now)]
     if movers:
         return None
     for members in list_processes(fleet, host):
-        if len(members) > 1 and (leaver := _find_leaver(members, loads, driver_memory_mib)) is not None:
+        leaver = _find_leaver(members, loads, driver_memory_mib, has_room) if len(members) > 1 else None
+        if leaver is not None:
             return leaver
     for dagger in fleet.drivers.on(host).daggers.values():
-        if _may_return(fleet, dagger, loads.get(dagger.name), now, user_of):
+        is_due = _may_return(dagger, loads.get(dagger.name), now)
+        if is_due and find_process(dagger.but(left_because=""), host) is not None:
             return Move(dagger)
     return None
 
@@ -293,17 +313,21 @@ def _is_moving(dagger: Dagger, now: datetime) -> bool:
     return is_recent and dagger.phase not in (RUNNING, DEGRADED)
 
 
-def _find_leaver(members: list[Dagger], loads: Loads, driver_memory_mib: int) -> Move | None:
+def _find_leaver(
+    members: list[Dagger], loads: Loads, driver_memory_mib: int, has_room: HasRoom
+) -> Move | None:
     movable = [member for member in members if member.phase in (RUNNING, DEGRADED) and member.current]
     for member in movable:
         load = loads.get(member.name)
-        if load is not None and load.generation == member.generation and (why := explain_heavy(load)):
+        is_measured = load is not None and load.generation == member.generation
+        if is_measured and (why := explain_heavy(load)) and has_room(member.but(left_because=why)):
             return Move(member, why)
     # Shares of before the newest one joined add up to more than the process takes.
     is_measured = all(_find_measured(member, loads) is not None for member in members)
     if movable and is_measured and estimate_mib(members, loads) > CROWDED * _bound_mib(driver_memory_mib):
         heaviest = max(movable, key=lambda member: _weigh(loads.get(member.name)))
-        return Move(heaviest, "its process had no memory left, and it has most open groups there")
+        why = "its process had no memory left, and it has most open groups there"
+        return Move(heaviest, why) if has_room(heaviest.but(left_because=why)) else None
     return None
 
 
@@ -311,7 +335,7 @@ def _weigh(load: Load | None) -> tuple[int, float]:
     return (load.state_rows, load.records_per_second) if load is not None else (0, 0.0)
 
 
-def _may_return(fleet: Fleet, dagger: Dagger, load: Load | None, now: datetime, user_of: UserOf) -> bool:
+def _may_return(dagger: Dagger, load: Load | None, now: datetime) -> bool:
     return (
         bool(dagger.left_because)
         and dagger.phase == RUNNING
@@ -321,7 +345,6 @@ def _may_return(fleet: Fleet, dagger: Dagger, load: Load | None, now: datetime, 
         and load is not None
         and load.light_since is not None
         and now - load.light_since >= LIGHT_FOR
-        and circle_of(fleet, dagger.but(left_because=""), user_of) is not None
     )
 
 
@@ -333,6 +356,13 @@ def describe_company(fleet: Fleet, dagger: Dagger) -> gateway_pb2.Company | None
     return gateway_pb2.Company(daggers=others, alone_because=explain_alone(fleet, dagger))
 
 
+def foresee_process(fleet: Fleet, dagger: Dagger, host: str) -> events_pb2.DriverHandle | None:
+    """Foresee the driver whose process the next launch of a dagger would join on a host, as far as the log
+    says: loads and users a scheduler knows.
+    """
+    return choose_process(fleet, dagger, host, {}, DEFAULT_DRIVER_MEMORY_MIB, lambda _: "")
+
+
 def foresee_company(fleet: Fleet, dagger: Dagger) -> gateway_pb2.Company | None:
     """Foresee with whom the next launch of a dagger would share a process on the host where it runs, and why
     with none, as far as the log says; None where nobody asks for that.
@@ -341,6 +371,6 @@ def foresee_company(fleet: Fleet, dagger: Dagger) -> gateway_pb2.Company | None:
         return None
     why = explain_alone(fleet, dagger)
     host = fleet.host_of(dagger) or (fleet.leader.host if fleet.leader is not None else "")
-    process = choose_process(fleet, dagger, host, {}, DEFAULT_DRIVER_MEMORY_MIB, lambda _: "")
+    process = foresee_process(fleet, dagger, host)
     others = [one.name for one in fleet.drivers.in_process(process) if one.name != dagger.name]
     return gateway_pb2.Company(daggers=sorted(others), alone_because=why)

@@ -73,7 +73,7 @@ def describe_candidate(host: str, standing: Standing, room: Room, busy_cores: fl
     )
 
 
-def joins_none(_: str) -> bool:
+def joins_none(*_: object) -> bool:
     """Tell of each host that a launch joins no process there."""
     return False
 
@@ -104,11 +104,12 @@ def choose_host(
         return Full(NO_HOST, f"no host can run it: {hosts}", events_pb2.ERROR_DOMAIN_USER)
     of_team = fleet.drivers.of_team(dagger.spec.team, beside=dagger.name)
     there = {one.host: fleet.drivers.on(one.host, beside=dagger.name) for one in able}
+    joined = {one.host for one in able if joins(one.host)}
     fits: list[Candidate] = []
     reasons: list[Full] = []
     for one in able:
         usage = there[one.host].usage
-        if joins(one.host):
+        if one.host in joined:
             full = quotas.host_full(usage, LAUNCH_MIB, replace(one.room, drivers=None))
         else:
             full = quotas.full(fleet.catalogue, of_team, usage, dagger, one.room)
@@ -123,7 +124,7 @@ def choose_host(
         return reasons[0] if reasons else able[0].host
     # the first one is the leader's own, unless that was left out
     own = fleet.leader.host if beside and fleet.leader is not None else candidates[0].host
-    return min(fits, key=lambda one: _rank(dagger, one, there[one.host], own, joins=joins(one.host))).host
+    return min(fits, key=lambda one: _rank(dagger, one, there[one.host], own, joins=one.host in joined)).host
 
 
 def explain_unfit(fleet: Fleet, dagger: Dagger, candidate: Candidate) -> str:

@@ -64,6 +64,15 @@ def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
     return frozenset(files | {table.location for table in tables if table.location.startswith("/")})
 
 
+def takes_environment(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> bool:
+    """Tell whether a launch takes a secret from the environment of its process."""
+    return any(
+        _find_place(fleet, reference).env
+        for message in _list_messages(fleet, spec)
+        for reference in secrets.references(message)
+    )
+
+
 def find_unmet(
     fleet: Fleet, dagger: Dagger, *, labels: Mapping[str, str], lacks: Set[str], needs_user: bool
 ) -> Iterator[str]:
@@ -97,16 +106,24 @@ def _has_user(lacks: Container[str], team: str) -> bool:
 
 
 def _list_messages(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> Iterator[Message]:
-    """Yield what may name secrets of a dagger: its sinks, those registered that they name, its clusters."""
-    streams = (fleet.streams.get(read.stream) for read in spec.streams)
-    clusters = {spec.cluster, *(entry.value.cluster for entry in streams if entry is not None)}
-    yield from spec.sinks
+    """Yield what may name secrets of a dagger: its sinks, those registered that they name, and what of its
+    clusters it reads and writes.
+    """
+    sinks = [*spec.sinks]
     for sink in spec.sinks:
         if (registered := fleet.catalogue.sinks.get(sink.registered)) is not None:
             yield registered.value
+            sinks.append(registered.value.sink)
+    yield from spec.sinks
+    streams = (fleet.streams.get(read.stream) for read in spec.streams)
+    clusters = {spec.cluster, *(entry.value.cluster for entry in streams if entry is not None)}
+    clusters |= {sink.kafka.cluster for sink in sinks if sink.HasField("kafka")}
     for name in sorted(clusters):
         if (cluster := fleet.clusters.get(name)) is not None:
-            yield cluster.value
+            yield cluster.value.kafka
+    own = fleet.clusters.get(spec.cluster)
+    if own is not None and any(sink.HasField("influx") for sink in sinks):
+        yield own.value.influx
 
 
 def _find_place(fleet: Fleet, reference: spec_pb2.SecretRef) -> spec_pb2.SecretRef:

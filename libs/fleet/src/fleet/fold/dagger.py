@@ -176,22 +176,22 @@ class Dagger:
     @property
     def running(self) -> tuple[int, ...]:
         """The launches of which a driver runs or may run: the newest, and a shadow."""
-        own = (self.generation,) if self._has_own else ()
+        own = (self.generation,) if self.has_own else ()
         return own if self.shadow is None else (*own, self.shadow.generation)
 
     @property
     def footprints(self) -> tuple[Footprint, ...]:
         """Footprints of the launches in `running`."""
-        own = (self.footprint,) if self._has_own else ()
+        own = (self.footprint,) if self.has_own else ()
         return own if self.shadow is None else (*own, self.shadow.footprint)
 
     @property
     def occupied(self) -> bool:
         """True when a driver of it runs or may run."""
-        return self._has_own or self.shadow is not None
+        return self.has_own or self.shadow is not None
 
     @property
-    def _has_own(self) -> bool:
+    def has_own(self) -> bool:
         """True when the newest launch has a driver, or may have one."""
         return self.driver is not None or self.phase in (STARTING, UNREACHABLE)
 

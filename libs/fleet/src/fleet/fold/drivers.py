@@ -35,10 +35,10 @@ def process_of(driver: events_pb2.DriverHandle | None) -> ProcessKey | None:
 
 def launches_of(dagger: Dagger) -> Iterator[tuple[ProcessKey, Footprint]]:
     """Yield the process of each launch of a dagger that runs or may run, and what the launch takes."""
-    for generation, footprint in zip(dagger.running, dagger.footprints, strict=True):
-        is_shadow = dagger.shadow is not None and generation == dagger.shadow.generation
-        driver = dagger.shadow.driver if is_shadow and dagger.shadow is not None else dagger.driver
-        yield process_of(driver) or (dagger.name, "", generation, 0), footprint
+    if dagger.has_own:
+        yield process_of(dagger.driver) or (dagger.name, "", dagger.generation, 0), dagger.footprint
+    if (shadow := dagger.shadow) is not None:
+        yield process_of(shadow.driver) or (dagger.name, "", shadow.generation, 0), shadow.footprint
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from daggerspec.protobuf import timestamp
 from daggerspec.violation import Violation
 from fleet import Answer, Fleet
 from fleet.decide.drain import list_stays, takes_new
+from fleet.decide.packing import foresee_process
 from fleet.decide.placement import Candidate, describe_candidate, room_of
 from fleet.fold import quotas
 from fleet.fold.answers import about
@@ -182,7 +183,15 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
 
     def _list_daggers(self, fleet: Fleet, host: str) -> list[pb.HostedDagger]:
         """List the daggers that have, or may have, a driver on a host, sorted by name."""
-        stays = {dagger.name: full.error for dagger, full in list_stays(fleet, host, self._refuges(host))}
+        stays = {
+            dagger.name: full.error
+            for dagger, full in list_stays(
+                fleet,
+                host,
+                self._refuges(host),
+                lambda dagger, other: foresee_process(fleet, dagger, other) is not None,
+            )
+        }
         keeps_state = fleet.standing(host).shares_checkpoints
         return [
             pb.HostedDagger(

@@ -21,6 +21,7 @@ from daggers.v1 import spec_pb2
 from pyspark import TaskContext
 
 from daggerspec.setaside import AWAY
+from runtime import members
 from runtime.clients.breaker import FloodBreaker
 from runtime.clients.kafka import client_properties
 from runtime.clients.quarantine import Quarantine
@@ -81,15 +82,20 @@ class Delivery:
     """Sinks whose rows are appended to a log instead of written, with its address."""
     rules: tuple[SelectedRule, ...] = ()
     """Alert rules, in the order of their columns."""
+    dagger: str = ""
+    run_dir: str = ""
+    """Run directory of the launch, whose log has the lines of workers."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        writing = PartWriting(self, partition)
-        for batch in batches:  # read to the end even if no sink accepts rows: Spark's state depends on it
-            writing.write(batch)
-        lines = writing.finish()
+        members.serve(self.run_dir)
+        with members.in_step(self.dagger, self.generation, "write"):
+            writing = PartWriting(self, partition)
+            for batch in batches:  # read to the end even if no sink accepts rows: Spark's state depends on it
+                writing.write(batch)
+            lines = writing.finish()
         yield pa.RecordBatch.from_pylist([{"partition": partition, **line} for line in lines], schema=SCHEMA)
 
     def choose_writer(self, target: Target, partition: int) -> Writer:

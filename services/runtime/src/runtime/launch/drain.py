@@ -137,7 +137,7 @@ class Drainer:
             skipped={target.name: why_not} if why_not else {},
         )
         # The rows may be of an older specification, and go to the address that the sink had then.
-        with nullcontext() if why_not else sinks.clients_of(target):
+        with nullcontext() if why_not else sinks.clients_of(target), launch.in_step("drain"):
             launch.lease.confirm()
             parts = self._write_rows(wholes, delivery)
             report = read_report(

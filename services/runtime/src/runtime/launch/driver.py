@@ -100,7 +100,7 @@ class Driver:
         launch.heartbeat.update(partial(progress.set_ui_url, ui_url=ui_url))
         self.announce(ui_url)
         helpers.need(launch.run_dir)
-        with _plan_errors():
+        with _plan_errors(), launch.in_step("start"):
             assembled = job.assemble(launch, plan, chosen)
         warnings += assembled.lost
         shadow = Shadow(launch, chosen, assembled.source) if is_shadow else None

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
 
 from daggerspec import rundir, sinks
+from runtime import members
 from runtime.launch import progress
 from runtime.launch.heartbeat import HeartbeatSender
 from runtime.state.lease import Lease, LeaseWatcher
@@ -113,6 +115,10 @@ class Launch(Computation):
         """Store of the lease, if workers can read it; else None."""
         store = self._open_root[1]
         return store if isinstance(store, LocalStore) else None
+
+    def in_step(self, step: str) -> AbstractContextManager[None]:
+        """Record a step within the context: the last word of this process, if it is killed there."""
+        return members.in_step(self.spec.dagger, self.spec.generation, step)
 
     def stop(self) -> None:
         """Request a drain. Takes no lock: it runs in signal handlers, whose thread may hold any."""

@@ -1,7 +1,8 @@
 """Run a launch as a member of its process: in a thread of its own, from its spec to its exit code.
 
 What ends a member ends it alone. `exit.json` has its error in one sentence, `exit-code` its code; stack
-traces stay in its driver.log.
+traces stay in its driver.log. One that fails because the JVM is gone leaves no `exit-code`: it has died with
+its process, as those have that saw nothing of that.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Member:
                 self._drive()
             except BaseException as failure:  # noqa: BLE001 - nothing above this can report why it ends
                 code = write_error(self.run_dir, self._jvm.explain(failure), failure)
-            replace_text(self.run_dir / rundir.EXIT_CODE, f"{code}\n", durable=True)
+            if code == 0 or not self._jvm.is_gone():
+                replace_text(self.run_dir / rundir.EXIT_CODE, f"{code}\n", durable=True)
             return code
 
     def _drive(self) -> None:

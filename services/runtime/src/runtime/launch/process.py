@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from daggers.v1 import events_pb2
 from pyspark.sql import SparkSession
 
+from chassis import lastword
 from chassis.logging import logger
 from daggerspec import exits, rundir
 from runtime.launch import driverlog
@@ -65,12 +66,16 @@ class DriverProcess:
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
         signal.signal(signal.SIGUSR1, lambda *_: self._news.put(None))
         driverlog.follow(self._folders)
+        with suppress(OSError):  # a full disk costs the last word, not the launch
+            lastword.create(Path())
         self._begin(run_dir, generation)
         while True:
             for name, joining in self._find_joining():
                 self._joined.add(name)
                 self._begin(joining, int(name.rpartition(".")[2]))
             if not self._running():
+                if not self._jvm.is_gone():  # else its members have failed of that, and are not to blame
+                    lastword.remove(Path())
                 return self._members[-1].code or 0
             with suppress(Empty):
                 self._news.get(timeout=_POLL_S)

@@ -52,6 +52,8 @@ class BatchWriter:
             batch_id=-1,
             done=frozenset(),
             store=launch.lease_in_workers,
+            dagger=launch.spec.dagger,
+            run_dir=str(launch.run_dir),
         )
         self._attempts: dict[int, int] = {}
         self._waiting: dict[str, datetime] = {}
@@ -106,7 +108,8 @@ class BatchWriter:
 
     def compute_only(self, rows: DataFrame) -> None:
         """Compute a batch without writing it: Spark's state depends on it."""
-        rows.mapInArrow(replace(self._delivery, targets=(), rules=()), REPORT).collect()
+        with self._launch.in_step("compute"):
+            rows.mapInArrow(replace(self._delivery, targets=(), rules=()), REPORT).collect()
 
     def _attempt(
         self,
@@ -129,7 +132,8 @@ class BatchWriter:
         invalid = Counter(self._launch.functions.counts())
         if any(target.resolved.HasField("share") for target in self._targets.values()):
             rows = rows.repartition(1)  # a rate limit needs a single writer task
-        report = read_report(rows.mapInArrow(delivery, REPORT).collect())
+        with self._launch.in_step("compute"):
+            report = read_report(rows.mapInArrow(delivery, REPORT).collect())
         return replace(report, invalid=Counter(self._launch.functions.counts()) - invalid)
 
     def _wait_for_sinks(self, attempt: int, away: Mapping[str, Trouble]) -> dict[str, Trouble]:
@@ -165,7 +169,7 @@ class BatchWriter:
                 self._launch.lease.confirm()
                 last_attempt = self._launch.stopping.is_set()
                 try:
-                    with sinks.clients_of(self._targets[name]):
+                    with sinks.clients_of(self._targets[name]), self._launch.in_step("commit"):
                         sinks.commit(self._targets[name], batch, staged)
                     committed[name] = time.time()
                     break

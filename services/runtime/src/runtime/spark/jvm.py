@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from daggers.v1 import events_pb2
 
-from chassis.oomkills import KillCount, OomKills
+from chassis.oomkills import KillCount, OomKills, RecentKills
 from daggerspec import exits
 from runtime import errors
 
@@ -24,16 +24,15 @@ class JvmWatch:
     def __init__(self, kills: Callable[[], KillCount] | None = None) -> None:
         """kills: returns what the kernel has killed for memory where the JVM is."""
         self._pid = os.getppid()
-        self._kills = kills or OomKills(self._pid).read
-        self._before = self._last = self._kills()
+        self._kills = RecentKills(kills or OomKills(self._pid).read)
         self._explained: BaseException | None = None
 
     def follow(self, end: Callable[[], None]) -> None:
         """Call `end` in a thread of its own once the parent is gone."""
 
         def watch() -> None:
-            while not self._gone():
-                self._before, self._last = self._last, self._kills()
+            while not self.is_gone():
+                self._kills.look()
                 time.sleep(_POLL_S)
             end()
 
@@ -49,7 +48,7 @@ class JvmWatch:
         end = time.monotonic() + (0.0 if failure is self._explained else _DYING_S)
         self._explained = failure
         while error.reason in (errors.UNEXPECTED, exits.NO_EXECUTORS):
-            if self._gone():
+            if self.is_gone():
                 return self.death()
             if time.monotonic() >= end:
                 break
@@ -61,7 +60,8 @@ class JvmWatch:
 
         Its exit code only the scheduler knows.
         """
-        return exits.killed_for_memory() if self._kills().since(self._before) else errors.jvm_gone().error
+        return exits.killed_for_memory() if self._kills.count() else errors.jvm_gone().error
 
-    def _gone(self) -> bool:
+    def is_gone(self) -> bool:
+        """Tell whether the JVM is gone: what fails then may have failed of that."""
         return os.getppid() != self._pid

@@ -38,22 +38,14 @@ def classify_exit(
     return fact
 
 
-def classify_loss(
-    code: int | None,
-    left: str | None,
-    company: int,
-    step: str | None,
-    *,
-    heap_mib: int = 0,
-    killed_for_memory: bool = False,
-) -> events_pb2.Exited:
+def classify_loss(own: events_pb2.Exited, company: int, step: str | None) -> events_pb2.Exited:
     """Build the fact for a launch that died with the process that it shared with `company` others.
 
-    code: of the process. left, heap_mib, killed_for_memory: as of `classify_exit`. step: what the launch was
-    computing then; None: nothing.
+    own: fact as if it had had the process alone. step: what the launch was computing then; None: nothing.
     """
-    fact = classify_exit(code or None, left, heap_mib=heap_mib, killed_for_memory=killed_for_memory)
-    others = f"{company} others" if company > 1 else "another dagger"
+    fact = events_pb2.Exited()
+    fact.CopyFrom(own)
+    others = {0: "others", 1: "another dagger"}.get(company, f"{company} others")
     if step is None:
         detail = f"the process that it shared with {others} ended: {fact.error.detail}"
         fact.error.CopyFrom(

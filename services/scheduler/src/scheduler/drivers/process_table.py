@@ -15,7 +15,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,7 +29,7 @@ from google.protobuf.message import DecodeError
 from chassis import drivers, lastword, processes
 from chassis.drivers import Identified
 from chassis.files import read_plain, replace_bytes, replace_text, touch
-from daggerspec import alertrules, anew, rundir
+from daggerspec import anew, rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
@@ -45,7 +45,7 @@ _MIB: Final = 1024 * 1024
 _PATIENCE_S: Final = 20.0
 """Time that a launch which shares its process has to end by itself, before all of that is killed."""
 _REMEMBERED: Final = 1_000
-"""Drivers of which this process remembers what it has sent them."""
+"""Drivers that this process remembers to have drained, before it forgets those that are gone."""
 KEPT_ATTEMPTS: Final = 20
 """Directories of attempts of replays that stay, whosever they are."""
 
@@ -98,9 +98,8 @@ class Drivers:
         self._drained: set[tuple[int, int]] = set()
         self._ended: dict[str, float] = {}
         """Until when a launch that shares its process may end by itself, by run directory."""
-        self._allowed: dict[str, tuple[str, datetime]] = {}
-        self._paused: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._rules: dict[str, tuple[str, str]] = {}
+        self._written: dict[str, dict[str, Hashable]] = {}
+        """Versions of the files that were written for launches, by run directory and file."""
         self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
@@ -364,14 +363,14 @@ class Drivers:
         run_dir = str(self.run_dir(name, generation)) if _is_plain(name) else ""
         return events_pb2.DriverHandle(host=self.host, run_dir=run_dir)
 
-    def homes(self) -> set[Path]:
-        """Return the directories of other launches that living processes work in."""
-        return {Path(driver.process_dir) for driver in self.living() if driver.process_dir}
-
     def living(self) -> list[DriverIdentity]:
         """Return every launch below `runs` that has a living process, and every spare."""
         self.reap()
-        return drivers.living(self.runs)
+        launches = drivers.living(self.runs)
+        places = {launch.run_dir for launch in launches}
+        self._written = {place: files for place, files in self._written.items() if place in places}
+        self._ended = {place: until for place, until in self._ended.items() if place in places}
+        return launches
 
     def resident_mib(self, driver_memory_mib: int, others: Iterable[int] = ()) -> int:
         """Return the MiB that the drivers, spares and replays of this host take of what is counted for them,
@@ -412,46 +411,54 @@ class Drivers:
             os.killpg(handle.pid, signal.SIGTERM)
         return True
 
-    def allow_refusals(self, dagger: str, run_dir: str, until: datetime) -> None:
+    def allow_refusals(self, run_dir: str, until: datetime) -> None:
         """Write for the driver of a launch until when its sinks may refuse any rows; once for each instant.
 
         Raises: OSError.
         """
-        if self._allowed.get(dagger) != (run_dir, until):
-            with suppress(FileNotFoundError):
-                replace_text(place := Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
-                runas.hand_over_file(place)
-            self._allowed[dagger] = run_dir, until
-            if len(self._allowed) > _REMEMBERED:  # who is told it again is told nothing new
-                del self._allowed[next(iter(self._allowed))]
+        self._write_news(run_dir, rundir.ALLOWED, until, lambda: f"{until.timestamp()}\n")
 
-    def pause_sinks(self, dagger: str, run_dir: str, sinks: tuple[str, ...]) -> None:
+    def pause_sinks(self, run_dir: str, sinks: tuple[str, ...]) -> None:
         """Tell the driver of a launch which sinks are paused; once for each change. Raises: OSError."""
-        if self._paused.get(dagger) == (run_dir, sinks):
-            return
-        place = Path(run_dir) / rundir.PAUSED
-        if sinks or place.exists():
-            with suppress(FileNotFoundError):
-                replace_text(place, "".join(f"{sink}\n" for sink in sinks))
-                runas.hand_over_file(place)
-        self._paused[dagger] = run_dir, sinks
-        if len(self._paused) > _REMEMBERED:
-            del self._paused[next(iter(self._paused))]
+        self._write_news(
+            run_dir,
+            rundir.PAUSED,
+            sinks,
+            lambda: "".join(f"{sink}\n" for sink in sinks),
+            is_needed=bool(sinks),
+        )
 
-    def give_rules(self, dagger: str, run_dir: str, rules: rules_pb2.AlertRules) -> None:
-        """Give the driver of a launch the alert rules to judge; once for each change. Raises: OSError."""
-        digest = alertrules.digest_of_all(rules.rules)
-        before = self._rules.get(dagger)
-        if before == (run_dir, digest):
+    def give_rules(self, run_dir: str, revision: int, rules: Sequence[rules_pb2.AlertRule]) -> None:
+        """Give the driver of a launch the alert rules to judge; once for each revision. Raises: OSError."""
+        self._write_news(
+            run_dir,
+            rundir.RULES,
+            revision,
+            lambda: json_format.MessageToJson(rules_pb2.AlertRules(revision=revision, rules=rules)),
+            is_needed=bool(rules),
+        )
+
+    def _write_news(
+        self,
+        run_dir: str,
+        file: str,
+        version: Hashable,
+        text: Callable[[], str],
+        *,
+        is_needed: bool = True,
+    ) -> None:
+        """Write a file for a launch, once for each version of what it says. is_needed: False where it says
+        nothing, so that only an older one is replaced. Raises: OSError.
+        """
+        written = self._written.setdefault(run_dir, {})
+        if file in written and written[file] == version:
             return
-        place = Path(run_dir) / rundir.RULES
-        if rules.rules or place.exists() or (before is not None and before[0] == run_dir):
-            with suppress(FileNotFoundError):
-                replace_text(place, json_format.MessageToJson(rules))
+        place = Path(run_dir) / file
+        if is_needed or place.exists():
+            with suppress(FileNotFoundError):  # its directory was deleted
+                replace_text(place, text())
                 runas.hand_over_file(place)
-        self._rules[dagger] = run_dir, digest
-        if len(self._rules) > _REMEMBERED:
-            del self._rules[next(iter(self._rules))]
+        written[file] = version
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
         """Write a file for a launch that is decided once. Raises: OSError."""
@@ -492,30 +499,28 @@ class Drivers:
         now = time.monotonic()
         until = min(self._ended.get(driver.run_dir, math.inf), now + _PATIENCE_S)
         self._ended[driver.run_dir] = until
-        if len(self._ended) > _REMEMBERED:
-            del self._ended[next(iter(self._ended))]
         return now < until
 
     def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
         """Return the exit of a driver that is gone."""
         run_dir, home = Path(handle.run_dir), drivers.home_of(handle)
-        code, left = _read_code(run_dir / rundir.EXIT_CODE), _read(run_dir / rundir.EXIT)
-        killed_for_memory = (home / rundir.KILLED_FOR_MEMORY).exists()
-        if code is None:
-            code = _read_code(home / rundir.PROCESS_EXIT_CODE)
-            if company := drivers.list_company(handle):
-                steps = {(word.dagger, word.generation): word.step for word in lastword.read(home)}
-                return exit_classification.classify_loss(
-                    code,
-                    left,
-                    len(company),
-                    steps.get((run_dir.parent.name, _number(run_dir))),
-                    heap_mib=_heap_mib(home),
-                    killed_for_memory=killed_for_memory,
-                )
-        return exit_classification.classify_exit(
-            code, left, heap_mib=_heap_mib(run_dir), killed_for_memory=killed_for_memory
+        own = _read_code(run_dir / rundir.EXIT_CODE)
+        of_process = _read_code(home / rundir.PROCESS_EXIT_CODE) if own is None else None
+        fact = exit_classification.classify_exit(
+            # a process that ends by itself has the code of another launch, which does not speak for this one
+            own if own is not None else of_process or None,
+            _read(run_dir / rundir.EXIT),
+            heap_mib=_heap_mib(home),
+            killed_for_memory=(home / rundir.KILLED_FOR_MEMORY).exists(),
         )
+        if own is not None:
+            return fact
+        company = len(drivers.list_company(handle))
+        if company or (handle.process_dir and of_process is not None and of_process >= 0):
+            steps = {(word.dagger, word.generation): word.step for word in lastword.read(home)}
+            step = steps.get((run_dir.parent.name, _number(run_dir)))
+            return exit_classification.classify_loss(fact, company, step)
+        return fact
 
     def deployment(self, handle: events_pb2.DriverHandle) -> str:
         """Return how the deployment ended a driver that is gone, in one clause; empty where nothing proves

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -59,6 +60,10 @@ def leftovers(
         dagger = fleet.daggers.get(name)
         if dagger is not None and created.isdigit() and _is_deleted(dagger, int(created)):
             removable.append(directory)
+    homes_of = defaultdict[Path, set[int]](set)
+    for home in homes:
+        if home.name.isdigit():
+            homes_of[home.parent].add(int(home.name))
     for directory in _directories(runs):
         dagger = fleet.daggers.get(directory.name)
         if dagger is None:
@@ -68,9 +73,7 @@ def leftovers(
         recent = now - ended < DELETED_KEPT
         deleted = {launch for launch in launches if _is_deleted(dagger, launch) and not recent}
         old = deleted | set(launches[:-KEPT])
-        running = set(dagger.running) | {
-            int(home.name) for home in homes if home.parent == directory and home.name.isdigit()
-        }
+        running = {*dagger.running, *homes_of[directory]}
         if dagger.phase == DELETED and not recent and len(old) == len(launches) and not running:
             removable.append(directory)
             continue

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -81,13 +81,14 @@ class Sweeper:
         Raises: LeadershipLost.
         """
         fleet = self._fleet
-        for driver in self._drivers.living():
+        launches = self._drivers.living()
+        for driver in launches:
             if is_orphan(fleet, driver):
                 with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
                     self._election.ensure_leading()
                     self._drivers.kill(driver)
                     await self._follower.append(self._build_killed(driver))
-        if await self._remove_leftovers():
+        if await self._remove_leftovers(launches):
             await self._delete_sink_logs()
         text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
         await to_its_end(partial(replace_text, self._baseline_file, text, durable=True))
@@ -96,13 +97,15 @@ class Sweeper:
         """Note that a launch has ended, which may leave something to remove."""
         self._is_due = True
 
-    async def _remove_leftovers(self) -> bool:
-        """Remove directories, if it is time for it; return whether it was."""
+    async def _remove_leftovers(self, launches: Sequence[DriverIdentity]) -> bool:
+        """Remove directories, if it is time for it; return whether it was. launches: those that lived a
+        moment ago, whose processes may work in the directories of others.
+        """
         fleet, now = self._fleet, self._clock()
         if not self._is_due and now - self._last_look < _LOOK:
             return False
         self._is_due, self._last_look = False, now
-        homes = self._drivers.homes()
+        homes = {Path(launch.process_dir) for launch in launches if launch.process_dir}
         await to_its_end(
             lambda: retention.remove(
                 retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now, homes)
@@ -145,11 +148,12 @@ class Sweeper:
         fleet = self._fleet
         if fleet.leader is None or fleet.leader.host == self._drivers.host:
             return  # the leader does it, and says so in the log
-        for driver in self._drivers.living():
+        launches = self._drivers.living()
+        for driver in launches:
             if is_orphan(fleet, driver):
                 with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
                     self._drivers.kill(driver)
-        await self._remove_leftovers()
+        await self._remove_leftovers(launches)
 
     def _build_killed(self, driver: DriverIdentity) -> Draft:
         fact = events_pb2.OrphanKilled(driver=as_handle(driver, self._drivers.host))

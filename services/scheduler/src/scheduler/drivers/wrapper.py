@@ -24,7 +24,7 @@ from pathlib import Path
 
 from chassis import drivers, processes
 from chassis.files import replace_text
-from chassis.oomkills import OomKills
+from chassis.oomkills import OomKills, RecentKills
 from daggerspec import rundir
 
 # How long the rest of the session may take to end by itself: the Python half may still write exit.json.
@@ -32,7 +32,6 @@ LINGER_S = 5.0
 NOT_STARTED = 127
 # SIGKILL to the JVM; and to its Python half, after which the JVM exits with what that exited with.
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-# A process that is killed for memory may take seconds to be gone: the count before the last one decides.
 _LOOK_MS = 5000
 
 
@@ -73,15 +72,14 @@ def _wait(child: int) -> tuple[int, int]:
     """Wait for a child; return its exit code, and how many processes the kernel killed for memory meanwhile:
     in the last seconds, where it was.
     """
-    counts = OomKills(child)
-    before = last = counts.read()
+    kills = RecentKills(OomKills(child).read)
     with suppress(OSError), os.fdopen(os.pidfd_open(child)) as process:  # kernels before 5.3 have none
         ended = select.poll()
         ended.register(process, select.POLLIN)
         while not ended.poll(_LOOK_MS):
-            before, last = last, counts.read()
+            kills.look()
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), counts.read().since(before)
+    return os.waitstatus_to_exitcode(status), kills.count()
 
 
 def _become(name: str) -> None:

@@ -36,7 +36,7 @@ class Drains:
         for host in sorted(draining):
             if not self._observer.reaches_agent(host):
                 continue  # nobody there carries out a stop
-            dagger = next_move(self._fleet, host, self._observer.list_refuges(host))
+            dagger = next_move(self._fleet, host, self._observer.list_refuges(host), self._observer.joins)
             if dagger is None or dagger.name in self._fleet.unreadable_daggers:
                 continue
             if self._tried.get(dagger.name) == dagger.sequence:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
@@ -185,8 +186,16 @@ class Observer:
             self._fleet,
             dagger,
             self._peers.candidates(room, dagger.ran_on),
-            joins=lambda host: self._sharing.find_process(dagger, host) is not None,
+            joins=partial(self.joins, dagger),
         )
+
+    def joins(self, dagger: Dagger, host: str) -> bool:
+        """Tell whether the next launch of a dagger joins a process on a host."""
+        return self._sharing.find_process(dagger, host) is not None
+
+    def has_room(self, dagger: Dagger) -> bool:
+        """Tell whether some host takes the next launch of a dagger, beside all other launches."""
+        return isinstance(self._choose_place(dagger), str)
 
     def find_next_host(self, dagger: Dagger) -> str:
         """Find the host of a driver's successor: its own, or where that is cordoned the one that placement

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from daggers.v1 import events_pb2, rules_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
@@ -400,7 +400,7 @@ class Scheduler:
             await self._agent.keep_registered()
             await self._silent_hosts.look()
             await self._drains.look()
-            await self._sharing.look(self._write)
+            await self._sharing.look(self._write, self._observer.has_room)
             await self._replays.look(self._write, self._election.ensure_leading, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
@@ -523,12 +523,11 @@ class Scheduler:
     def _tell(self, dagger: Dagger) -> None:
         """Tell the drivers of this host what the log has for them, each launch anew."""
         try:
-            if dagger.refusals_until is not None and (run_dir := self._run_dir(dagger)):
-                self._drivers.allow_refusals(dagger.name, run_dir, dagger.refusals_until)
             if run_dir := self._run_dir(dagger):
-                self._drivers.pause_sinks(dagger.name, run_dir, dagger.paused_sinks)
-                rules = rules_pb2.AlertRules(revision=dagger.version, rules=dagger.spec.alerts)
-                self._drivers.give_rules(dagger.name, run_dir, rules)
+                if dagger.refusals_until is not None:
+                    self._drivers.allow_refusals(run_dir, dagger.refusals_until)
+                self._drivers.pause_sinks(run_dir, dagger.paused_sinks)
+                self._drivers.give_rules(run_dir, dagger.version, dagger.spec.alerts)
             for driver, file, text in shadowing.cutover_files(dagger):
                 if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)

@@ -16,8 +16,15 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from chassis.logging import note
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger, Fleet
-from fleet.decide.packing import Load, choose_process, circle_of, measure, next_move
-from scheduler.drivers.command import secret_variables
+from fleet.decide.packing import (
+    HasRoom,
+    Load,
+    choose_process,
+    circle_of,
+    is_asked_to_share,
+    measure,
+    next_move,
+)
 from scheduler.drivers.process_table import Drivers
 from scheduler.threads import to_its_end
 
@@ -36,8 +43,12 @@ class Sharing:
         self._next_look = clock()
 
     def note_heartbeat(self, heartbeat: telemetry_pb2.Heartbeat) -> None:
-        """Measure a launch by its heartbeat."""
+        """Measure a launch by its heartbeat, where its dagger shares processes."""
         name = heartbeat.dagger
+        dagger = self._fleet.living(name)
+        if dagger is None or not is_asked_to_share(self._fleet, dagger):
+            self._loads.pop(name, None)
+            return
         before = self._loads.get(name)
         if before is None or heartbeat.generation >= before.generation:
             self._loads[name] = measure(before, heartbeat, self._now())
@@ -66,22 +77,30 @@ class Sharing:
         UnresolvedName.
         """
         process = self.find_process(dagger, self._drivers.host)
-        if process is None or secret_variables(job):
+        if process is None:
             return None
         joined = await to_its_end(partial(self._drivers.join, process, job))
         note(joined=joined is not None)
         return joined
 
-    async def look(self, write: Callable[[Dagger, Any], Awaitable[Step[ApplyResult]]]) -> None:
+    async def look(
+        self, write: Callable[[Dagger, Any], Awaitable[Step[ApplyResult]]], has_room: HasRoom
+    ) -> None:
         """Move the next launch of each host, as the leader. write: appends a fact about a dagger and reads it
-        back; raises LeadershipLost.
+        back; raises LeadershipLost. has_room: tells whether some host takes a launch.
         """
         if (now := self._now()) < self._next_look:
             return
         self._next_look = now + _LOOK_EVERY
         for host in sorted(self._fleet.drivers.hosts):
             move = next_move(
-                self._fleet, host, self._loads, self._driver_memory_mib, now, self._drivers.user_of
+                self._fleet,
+                host,
+                self._loads,
+                self._driver_memory_mib,
+                now,
+                has_room=has_room,
+                find_process=self.find_process,
             )
             if move is not None and move.dagger.name not in self._fleet.unreadable_daggers:
                 await write(move.dagger, move.as_fact())

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from daggersql import Condition
+from runtime import members
 from runtime.clients.quarantine import Quarantine
 from runtime.recent import cache_in_use
 from runtime.source.event_times import descriptor
@@ -44,7 +45,17 @@ def run(plan: ReaderPlan, task: Task) -> Iterator[pa.RecordBatch]:
         case AdvanceWatermark():
             return iter([idle_advance_row(output(plan).schema, task.time_ms)])
         case ReadRanges():
-            return _read(plan, task)
+            return _read_in_step(plan, task)
+
+
+def _read_in_step(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of ranges: what this worker does is in the log of its launch, and in its last word.
+
+    Also what Spark does with the rows before it takes the next ones: a function of the query runs in between.
+    """
+    members.serve(plan.run_dir)
+    with members.in_step(plan.dagger, plan.generation, "read"):
+        yield from _read(plan, task)
 
 
 def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
