@@ -122,7 +122,7 @@ class City:
         return self._step * STEP_MS
 
     def step(self, now_ms: int = 0) -> Fed:
-        """The events of the next half second, or of that of `now_ms` if it is later."""
+        """Return the events of the next half second, or of that of `now_ms` if it is later."""
         self._step = max(self._step, now_ms // STEP_MS)
         begin, chance = self._step * STEP_MS, self._chance
         times = sorted(chance.sample(range(begin, begin + STEP_MS), ASKED_A_STEP))

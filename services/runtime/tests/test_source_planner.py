@@ -136,8 +136,8 @@ def test_what_is_deleted_before_a_planned_batch_is_read_is_told_by_the_next_one(
         first = planner.batch_end(plan.start, None)
         delete(6)  # and nobody knows whether the batch was read before
         if killed:
-            begun = LoggedBatch((first,)).begun(plan.start)
-            planner = launches.enter_context(closing(Planner(replace(plan, generation=2, begun=begun))))
+            relaunch = replace(plan, generation=2, begun=LoggedBatch((first,)).find_begins(plan.start))
+            planner = launches.enter_context(closing(Planner(relaunch)))
         if follows:
             write(values[8:10])
         second = planner.batch_end(first, None)

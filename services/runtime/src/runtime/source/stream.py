@@ -177,8 +177,8 @@ def plans(
             query=readers.query,
             slots=context.slots,
             read_until=context.read_until.get(read.table, {}),
-            lost=readers.logged.lost(share),
-            begun=_begun(share, context, readers),
+            lost=readers.logged.find_lost(share),
+            begun=_find_begins(share, context, readers),
             open_from=None if context.open is None else start_offsets.millis(context.open) * 1000,
             shadow=context.shadow,
             given=_given_records(stream, read, context),
@@ -188,13 +188,13 @@ def plans(
     ]
 
 
-def _begun(share: Offsets, context: SourceContext, readers: Readers) -> dict[Partition, int]:
+def _find_begins(share: Offsets, context: SourceContext, readers: Readers) -> dict[Partition, int]:
     """Return where the newest batch began, if its records may have been deleted unread: nobody has looked
     since it was read where it is not committed, or the driver was killed after that.
     """
     if readers.logged.committed and context.ended_in_order:
         return {}
-    return readers.logged.begun(share)
+    return readers.logged.find_begins(share)
 
 
 def _given_records(

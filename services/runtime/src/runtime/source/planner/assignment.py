@@ -68,23 +68,23 @@ class LoggedBatch:
     committed: bool = True
     begins: tuple[Offsets, ...] = ()
 
-    def lost(self, share: Offsets) -> tuple[LostRecords, ...]:
+    def find_lost(self, share: Offsets) -> tuple[LostRecords, ...]:
         """Merge what the reader that began at `share` had missed when this batch was planned."""
         ends = [end for end in self.ends if end.reader == share.reader]
         return lost_records.merge(share.lost, [lost for end in ends for lost in end.lost])
 
-    def begun(self, share: Offsets) -> dict[Partition, int]:
+    def find_begins(self, share: Offsets) -> dict[Partition, int]:
         """Return where this batch began in the partitions of a reader that began at `share`, or of the
         readers before it; empty where there is no batch.
         """
         if not self.ends:
             return {}
-        begun: dict[Partition, int] = {}
+        begins: dict[Partition, int] = {}
         for begin in self.begins:
             if _table_of(begin) == _table_of(share):
                 for partition, offset in begin.only(share.ids).next.items():
-                    begun[partition] = min(offset, begun.get(partition, offset))
-        return {**share.next, **begun}
+                    begins[partition] = min(offset, begins.get(partition, offset))
+        return {**share.next, **begins}
 
 
 Join = Callable[[str, Sequence[str], Offsets], Offsets]
