@@ -1,9 +1,11 @@
 """Feeds bookings and the answers to them, in the order of their event time, for as long as it is let.
 
-Event time is the feeder's own and stands still while the broker takes nothing: a step of half a second is
-fed when the one before is acknowledged, so that no fault makes a record late. The producer is idempotent and
-never gives up, and what the broker refuses is sent again unless it is in its topic: a full disk can refuse a
-record that is written already. So none is lost or doubled. What was fed is kept for the recount.
+Event time is the clock's, and stands still while the broker takes nothing: a step of half a second is fed
+when the one before is acknowledged, so that no fault makes a record late, and the next one is that of now. So
+what is deleted where nothing is left, and was written before now, leaves out what nobody can know, no more.
+The producer is idempotent and never gives up, and what the broker refuses is sent again unless it is in its
+topic: a full disk can refuse a record that is written already. So none is lost or doubled. What was fed is
+kept for the recount.
 
 Bookings go to all partitions of all topics of their stream, of which there may be more as time goes on.
 Answers go to a topic that is compacted: between them stand records of one key, of which few are kept.
@@ -40,8 +42,9 @@ ANSWERED_SHARE, COMPLETED_SHARE = 0.7, 0.8
 # Some answers come after the 10 s within which the join wants them.
 ANSWER_MS = (1_000, 14_000)
 ASKED_PARTITIONS = 2
-# Behind everything, so that every window and join ends there; of a status that no query keeps.
-CLOSING_MS = 3_600_000
+# Behind everything, so that every window and join ends there, and no record from the future; of a status that
+# no query keeps.
+CLOSING_MS = 60_000
 CLOSING_STATUS = "UNKNOWN"
 LONGEST_S = 300.0
 # Of a partition, where a refused record is looked for: more than a step's.
@@ -118,8 +121,9 @@ class City:
         """The event time that the next step begins at."""
         return self._step * STEP_MS
 
-    def step(self) -> Fed:
-        """The events of the next half second."""
+    def step(self, now_ms: int = 0) -> Fed:
+        """Return the events of the next half second, or of that of `now_ms` if it is later."""
+        self._step = max(self._step, now_ms // STEP_MS)
         begin, chance = self._step * STEP_MS, self._chance
         times = sorted(chance.sample(range(begin, begin + STEP_MS), ASKED_A_STEP))
         fed = Fed()
@@ -270,7 +274,7 @@ class Feeder(threading.Thread):
         assert not self.is_alive(), f"the broker has not taken a step within {LONGEST_S:g} s"
 
     def _step(self) -> None:
-        step = self._city.step()
+        step = self._city.step(round((time.time() - NOON) * 1000))
         for event in step.asked:
             self.send_booking(self._chance.choice(self.targets), event, taken=partial(self._placed, event))
         for event in step.answered:

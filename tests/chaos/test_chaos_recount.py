@@ -160,6 +160,16 @@ def test_the_feeder_goes_forward_in_event_time_and_comes_from_the_seed() -> None
     assert len(asked) > len(answered) > 200
 
 
+def test_event_time_goes_on_with_the_clock_after_the_broker_was_away_and_never_back() -> None:
+    city = City(3)
+    steps = [city.step(), city.step(100_250), city.step(), city.step(40_000)]
+
+    for number, step in zip((0, 200, 201, 202), steps, strict=True):
+        assert {event.at_ms // 500 for event in step.asked} == {number}
+    answered = [event.at_ms for step in steps for event in step.answered]
+    assert answered == sorted(answered)
+
+
 TARGET = ("asked", 1)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -37,6 +37,31 @@ def _instant(text: str) -> float:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
+def take_back_last_closing(checkpoints: Path) -> None:
+    """Leave the checkpoint as a driver does that is killed while it writes the windows it closed last.
+
+    The batch that closed them reads nothing: Spark repeats it without a word to the readers.
+    """
+    (path,) = checkpoints.glob("checkpoints/*")
+    offsets = [file for file in (path / "offsets").iterdir() if file.name.isdigit()]
+    logged = {int(file.name): file.read_text() for file in offsets}
+    closing = max(
+        number
+        for number, text in logged.items()
+        if number - 1 in logged and _watermark(text) > _watermark(logged[number - 1])
+    )
+    assert logged[closing].splitlines()[2:] == logged[closing - 1].splitlines()[2:]
+    for log, first in (("commits", closing), ("offsets", closing + 1)):
+        for file in (path / log).iterdir():
+            number = file.name.strip(".").removesuffix(".crc")
+            if number.isdigit() and int(number) >= first:
+                file.unlink()
+
+
+def _watermark(logged: str) -> int:
+    return int(json.loads(logged.splitlines()[1])["batchWatermarkMs"])
+
+
 def test_no_window_that_touches_what_was_deleted_unread_is_written_and_all_others_are_whole(
     tmp_path: Path, kafka: str
 ) -> None:
@@ -59,6 +84,7 @@ def test_no_window_that_touches_what_was_deleted_unread_is_written_and_all_other
         )
         relaunch.until_true(lambda: 380 in counted(kafka, rows))
         assert relaunch.stop() == 0
+    take_back_last_closing(dagger.checkpoints)
     dagger.write(booking(CLOSING + 60))
     with dagger.launch() as again:  # what was noticed stands in the checkpoint
         again.until(lambda beat: beat.rows_in >= 1 and beat.watermark.seconds >= NOON + CLOSING + 59)
@@ -70,7 +96,8 @@ def test_no_window_that_touches_what_was_deleted_unread_is_written_and_all_other
     # The gap: from a second before 89, the last that was read, to a second after 200, the first that is left.
     whole = {end: [count] for end, count in every.items() if end <= 88 or end - 60 > 201}
     closed = {end: count for end, count in whole.items() if end <= CLOSING + 59}
-    assert counted(kafka, rows) == closed
+    # Those of the batch that was repeated stand there twice.
+    assert {end: sorted(set(counts)) for end, counts in counted(kafka, rows).items()} == closed
     (warning,) = [text for text in told.warnings if text.startswith("RECORDS_EXPIRED")]
     assert warning == (
         f"RECORDS_EXPIRED: up to 110 records of 1 partition ({dagger.topic}/0 110) were deleted by their"

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from services.runtime.tests.source_assignment import HERE, THERE, reader_plan
 
 from runtime.source.datasource import KafkaReader
-from runtime.source.offsets import Offsets, Partition, Positions
+from runtime.source.offsets import LostRecords, Offsets, Partition, Positions
 from runtime.source.planner.assignment import (
     MAX_READERS,
     Assignment,
@@ -155,6 +155,41 @@ def test_an_assignment_that_no_batch_was_read_by_hands_on_its_own_starts() -> No
     third, _ = next_assignment(second, logged, {"s": ["a", "c"]}, join)
 
     assert (positions(third), third.ended["s"].topics) == ({"s": {"a": 5, "c": 0}}, ("b",))
+
+
+GAP, LATER = LostRecords("a/0", 3, 1, 2, 7), LostRecords("a/0", 4, 5, 6, 8)
+
+
+def test_a_launch_knows_what_was_missed_up_to_the_newest_batch_and_where_that_began() -> None:
+    assignment = first({"s": ["a"], "t": ["a"]})
+    (share,) = assignment.shares["s"]
+    near, far = (ends(assignment, {"a": end}) for end in (5, 9))
+    logged = LoggedBatch(tuple(replace(end, lost=(GAP,)) for end in far), begins=near)
+    joined, _ = next_assignment(assignment, logged, {"s": ["a", "b"], "t": ["a"]}, join)
+
+    assert (logged.find_lost(share), logged.find_begins(share)) == ((GAP,), {Partition("a", 0): 5})
+    assert [(logged.find_lost(one), logged.find_begins(one)) for one in joined.shares["s"]] == [
+        ((GAP,), {Partition("a", 0): 5}),
+        ((GAP,), {Partition("b", 0): 0}),
+    ]
+
+
+def test_the_first_batch_began_where_its_readers_did_and_without_one_nothing_was_begun() -> None:
+    assignment = first({"s": ["a"]})
+    (share,) = assignment.shares["s"]
+
+    assert LoggedBatch(ends(assignment, {"a": 5})).find_begins(share) == dict(share.next)
+    assert LoggedBatch().find_begins(share) == {}
+    assert LoggedBatch().find_lost(replace(share, lost=(LATER,))) == (LATER,)
+
+
+def test_of_two_readings_of_one_stream_the_one_that_is_behind_says_where_the_batch_began() -> None:
+    assignment = first({"s": ["a"]})
+    (share,) = assignment.shares["s"]
+    (near,), (far,) = (ends(assignment, {"a": end}) for end in (5, 9))
+    logged = LoggedBatch((far, replace(far, lost=(LATER,))), begins=(far, near))
+
+    assert (logged.find_lost(share), logged.find_begins(share)) == ((LATER,), {Partition("a", 0): 5})
 
 
 def test_what_is_still_to_be_read_of_a_topic_is_counted_from_where_each_reading_of_it_stands() -> None:

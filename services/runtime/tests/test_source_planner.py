@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from daggerspec import rundir
 from runtime.source.datasource import data_source
 from runtime.source.offsets import LostRecords, Offsets
 from runtime.source.plan import BatchRule
+from runtime.source.planner.assignment import LoggedBatch
 from runtime.source.planner.pace import BatchPace
 from runtime.source.planner.planner import Planner
 from runtime.source.status import ReaderRegistry
@@ -101,9 +102,10 @@ def test_what_is_missing_of_a_repeated_batch_is_told_though_no_records_follow(
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("killed", [False, True], ids=["runs on", "is killed"])
 @pytest.mark.parametrize("follows", [True, False], ids=["records follow", "none follow"])
 def test_what_is_deleted_before_a_planned_batch_is_read_is_told_by_the_next_one(
-    tmp_path: Path, kafka: str, follows: bool
+    tmp_path: Path, kafka: str, follows: bool, killed: bool
 ) -> None:
     partition = topic_of(kafka)
     values = [booking(second) for second in range(12)]
@@ -129,9 +131,13 @@ def test_what_is_deleted_before_a_planned_batch_is_read_is_told_by_the_next_one(
         read_until={str(partition): micros(-1)},
     )
     write(values[:8])
-    with closing(Planner(plan)) as planner:
+    with ExitStack() as launches:
+        planner = launches.enter_context(closing(Planner(plan)))
         first = planner.batch_end(plan.start, None)
         delete(6)  # and nobody knows whether the batch was read before
+        if killed:
+            relaunch = replace(plan, generation=2, begun=LoggedBatch((first,)).find_begins(plan.start))
+            planner = launches.enter_context(closing(Planner(relaunch)))
         if follows:
             write(values[8:10])
         second = planner.batch_end(first, None)

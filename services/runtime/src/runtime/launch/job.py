@@ -97,6 +97,7 @@ def assemble(
         batches=_batches(spec, plan),
         slots=slots(spark),
         read_until={} if range_ else read_until(checkpoint.path),
+        ended_in_order=range_ is None and is_read_until_exact(checkpoint.path),
         range=range_,
         shadow=spec.HasField("shadow"),
         late_sink=find_sink(spec),
@@ -158,7 +159,7 @@ def begin_completion(launch: Computation, assembled: Job, chosen: Checkpoint, no
     return completion.begin(
         None if assembled.early else assembled.source.windows,
         newest=max(read, default=0) // 1000 if chosen.committed else None,
-        is_exact=is_read_until_exact(chosen.path),
+        is_exact=assembled.source.ended_in_order,
         ahead_until=round(ahead_until.timestamp() * 1000),
     )
 

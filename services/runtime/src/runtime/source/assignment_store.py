@@ -53,7 +53,9 @@ class AssignmentStore:
         if number is None:
             return LoggedBatch()
         committed = self._newest(_COMMITS) == number
-        begins = () if committed or not number else self._ends(number - 1)
+        # Spark removes what it no longer needs: it may have kept the newest alone.
+        before = self._path(f"{self._checkpoint}/{_OFFSETS}/{number - 1}")
+        begins = self._ends(number - 1) if self._files.exists(before) else ()
         return LoggedBatch(self._ends(number), committed, begins)
 
     def _ends(self, batch: int) -> tuple[Offsets, ...]:

@@ -29,7 +29,8 @@ class SourceContext:
     time from which on windows are open, None while none was closed; `max_rows` bounds a batch of one reader,
     unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
     it is not 0; `batches` says when one is due, `slots` how many tasks run at once, 0 where not known.
-    `read_until` is as in `ReaderPlan`, by table. `range` is the range of a preview, in place of what comes;
+    `read_until` is as in `ReaderPlan`, by table, and `ended_in_order` that it is as of the last committed
+    batch: the launch before ended by itself. `range` is the range of a preview, in place of what comes;
     `shadow` that it begins beside another driver; `late_sink` as in `ReaderPlan`.
     """
 
@@ -50,6 +51,7 @@ class SourceContext:
     batches: BatchRule = field(default_factory=BatchRule)
     slots: int = 0
     read_until: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    ended_in_order: bool = False
     range: Range | None = None
     shadow: bool = False
     late_sink: bytes = field(default=b"", repr=False)

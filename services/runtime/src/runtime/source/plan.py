@@ -8,7 +8,7 @@ from typing import Any
 
 from daggersql import Condition, PartialAggregation
 from runtime.source.given import GivenRecords
-from runtime.source.offsets import Offsets, Partition, Positions
+from runtime.source.offsets import LostRecords, Offsets, Partition, Positions
 from runtime.source.watermark import Windows
 
 
@@ -37,10 +37,12 @@ class ReaderPlan:
     read before all others. `query` is what readers of one query share, `slots` how many tasks run at once, 0
     where that is not known. `read_until` is the newest event time (us) that earlier launches have read of
     each "topic/partition", as far as is known; no window was open then before `open_from` (us; None: not
-    known). `mended` are values that are read in place of those that Kafka
-    has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it is handed
-    over. With `given` these records are read, and Kafka is not. `late_sink` is a serialised `ResolvedSink`
-    that gets the records which are late, empty where none does.
+    known). `lost` is what was missed up to the newest batch that Spark has planned (of a reader that has
+    none, `start` says it), and `begun` where that batch began, as long as nobody knows whether its records
+    were read before they were deleted; else empty. `mended` are values that are read in place of those that
+    Kafka has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it is
+    handed over. With `given` these records are read, and Kafka is not. `late_sink` is a serialised
+    `ResolvedSink` that gets the records which are late, empty where none does.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -83,6 +85,8 @@ class ReaderPlan:
     slots: int = 0
     read_until: Mapping[str, int] = field(default_factory=dict)
     open_from: int | None = None
+    lost: tuple[LostRecords, ...] = ()
+    begun: Positions = field(default_factory=dict)
     mended: Mapping[Partition, Mapping[int, bytes]] = field(default_factory=dict)
     shadow: bool = False
     given: GivenRecords | None = field(default=None, repr=False)

@@ -32,11 +32,11 @@ from runtime.source.planner.ranges import RangeBounds, bounds
 class Readers:
     """The readers of a query: an assignment, and warnings about it, by table.
 
-    `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
-    their topics are not the wanted ones any more. `missing` are topics that cannot be read to it, and `lost`
-    are sentences about their planned records that are in no row. `ranges` is where each reader of a preview
-    ends, by name; `records` are how many it reads, and `left_out` how many it may not. `query` is the name of
-    that query.
+    `logged` is the newest batch of the checkpoint. `until` is where each reader ends, by name, for a query
+    that only brings the readers to a common end: their topics are not the wanted ones any more. `missing` are
+    topics that cannot be read to it, and `lost` are sentences about their planned records that are in no row.
+    `ranges` is where each reader of a preview ends, by name; `records` are how many it reads, and `left_out`
+    how many it may not. `query` is the name of that query.
     """
 
     assignment: Assignment
@@ -44,6 +44,7 @@ class Readers:
     until: Mapping[str, Positions]
     missing: frozenset[str] = frozenset()
     lost: Sequence[str] = ()
+    logged: LoggedBatch = field(default_factory=LoggedBatch)
     ranges: Mapping[str, Positions] = field(default_factory=dict)
     records: int = 0
     left_out: int = 0
@@ -103,6 +104,7 @@ def assign(
             },
             records=sum(range_.records for range_ in ranges.values()),
             left_out=sum(range_.left_out for range_ in ranges.values()),
+            logged=logged,
         )
     missing: set[str] = set()
     for table, stream in streams.items():
@@ -112,7 +114,7 @@ def assign(
     lost = [
         _topic_gone(topic, count) for topic, count in planned_records(assignment, logged, missing).items()
     ]
-    return Readers(assignment, warnings, until, frozenset(missing), lost)
+    return Readers(assignment, warnings, until, frozenset(missing), lost, logged)
 
 
 def _join_topics(

@@ -80,7 +80,7 @@ class ReaderStatus:
             complete_from=start.complete_from,
             closed=start.closed,
             warnings=plan.warnings,
-            lost=start.lost,
+            lost=plan.lost or start.lost,
             idle_timeout=plan.idle_timeout,
         )
 

@@ -30,6 +30,7 @@ from runtime.source.datasource import data_source
 from runtime.source.event_times import EventTimes
 from runtime.source.gates import with_gates
 from runtime.source.given import GivenRecords
+from runtime.source.offsets import Offsets, Partition
 from runtime.source.plan import ReaderPlan, milliseconds
 from runtime.source.planner import firstrows, start_offsets
 from runtime.source.reader import task
@@ -176,6 +177,8 @@ def plans(
             query=readers.query,
             slots=context.slots,
             read_until=context.read_until.get(read.table, {}),
+            lost=readers.logged.find_lost(share),
+            begun=_find_begins(share, context, readers),
             open_from=None if context.open is None else start_offsets.millis(context.open) * 1000,
             shadow=context.shadow,
             given=_given_records(stream, read, context),
@@ -183,6 +186,15 @@ def plans(
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]
+
+
+def _find_begins(share: Offsets, context: SourceContext, readers: Readers) -> dict[Partition, int]:
+    """Return where the newest batch began, if its records may have been deleted unread: nobody has looked
+    since it was read where it is not committed, or the driver was killed after that.
+    """
+    if readers.logged.committed and context.ended_in_order:
+        return {}
+    return readers.logged.find_begins(share)
 
 
 def _given_records(

@@ -61,12 +61,30 @@ class Assignment:
 class LoggedBatch:
     """The newest batch in Spark's log: the end of every source, and whether it is committed.
 
-    `begins` are the ends of the batch before, where it is not.
+    `begins` are the ends of the batch before; empty where there was none.
     """
 
     ends: tuple[Offsets, ...] = ()
     committed: bool = True
     begins: tuple[Offsets, ...] = ()
+
+    def find_lost(self, share: Offsets) -> tuple[LostRecords, ...]:
+        """Merge what the reader that began at `share` had missed when this batch was planned."""
+        ends = [end for end in self.ends if end.reader == share.reader]
+        return lost_records.merge(share.lost, [lost for end in ends for lost in end.lost])
+
+    def find_begins(self, share: Offsets) -> dict[Partition, int]:
+        """Return where this batch began in the partitions of a reader that began at `share`, or of the
+        readers before it; empty where there is no batch.
+        """
+        if not self.ends:
+            return {}
+        begins: dict[Partition, int] = {}
+        for begin in self.begins:
+            if _table_of(begin) == _table_of(share):
+                for partition, offset in begin.only(share.ids).next.items():
+                    begins[partition] = min(offset, begins.get(partition, offset))
+        return {**share.next, **begins}
 
 
 Join = Callable[[str, Sequence[str], Offsets], Offsets]
@@ -175,6 +193,11 @@ def _position(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bool
             moved.append(replace(share, next=farthest, lost=lost))
         shares[table] = tuple(moved)
     return replace(before, shares=shares), level
+
+
+def _table_of(share: Offsets) -> str:
+    """Return the table whose topics a reader reads, which stands in its name."""
+    return share.reader.partition("/")[2].rpartition(".")[0]
 
 
 def _readers(assignment: Assignment) -> list[Offsets]:

@@ -65,8 +65,8 @@ class Planner:
         self._closes_first = False
         self._noticed: tuple[LostRecords, ...] = ()
         # Where the last batch began, once nothing was missing there, and what was read of it before.
-        self._began: Positions = {}
-        self._read_before: dict[Partition, int] = {}
+        self._began: Positions = plan.begun
+        self._read_before = {p: plan.read_until[str(p)] for p in plan.begun if str(p) in plan.read_until}
         self._here = plan.start
         self._ends: Positions = {}
         self._waiting: Waiting | None = None
@@ -110,9 +110,8 @@ class Planner:
         try:
             ends = self._topics.look(here)
             self._notice(here, ends)
-            if not (unread := self._unread(ends)) and self._began:
-                self._noticed = lost_records.merge(self._noticed, self._find_lost(here.next))
-                self._began = {}
+            if not (unread := self._unread(ends)):
+                self._look_back(here)
         except TemporaryError as problem:
             self._unreachable(problem)
             self._ends = here.next
@@ -314,6 +313,12 @@ class Planner:
         self._publisher.update(lost=lost)
         return replace(here, lost=lost)
 
+    def _look_back(self, here: Offsets) -> None:
+        """Find what was deleted of the last batch since it was planned, once. Raises: JobError."""
+        if self._began:
+            self._noticed = lost_records.merge(self._noticed, self._find_lost(here.next))
+            self._began = {}
+
     def _find_lost(self, start: Positions) -> tuple[LostRecords, ...]:
         """Find the records deleted unread, where reading goes on at `start`. Raises: JobError.
 
@@ -402,6 +407,7 @@ class Planner:
         not when the first record has waited for it. What was found missing of a batch that was repeated is
         published by the next one, which may be without records, too: nobody finds it again.
         """
+        self._look_back(here)
         now_ms = int(time.time() * 1000)
         unpublished = bool(self._noticed)
         here = replace(here, lost=lost_records.merge(here.lost, self._noticed))
