@@ -41,7 +41,7 @@ def write_log(folder: Path, name: str, batch: int, number: int, provider: str = 
 
 
 @pytest.mark.parametrize(
-    ("begun", "committed", "wanted", "owed"),
+    ("begun", "committed", "wanted", "numbers"),
     [
         ((1, 1), 1, 1, ()),
         ((1, 1), 1, 8, (8,)),
@@ -51,15 +51,15 @@ def write_log(folder: Path, name: str, batch: int, number: int, provider: str = 
         ((1, 4), 0, 1, (4, 1)),
     ],
 )
-def test_what_is_owed_to_a_checkpoint_follows_from_its_logs(
-    tmp_path: Path, begun: Sequence[int], committed: int, wanted: int, owed: Sequence[int]
+def test_how_state_is_divided_follows_from_the_logs_of_its_checkpoint(
+    tmp_path: Path, begun: Sequence[int], committed: int, wanted: int, numbers: Sequence[int]
 ) -> None:
     for batch, number in enumerate(begun):
         write_log(tmp_path, "offsets", batch, number)
     (tmp_path / "state").mkdir()
     write_log(tmp_path, "commits", committed, 0)
 
-    assert partitions.plan_division(local(tmp_path), wanted) == partitions.Division(tuple(owed))
+    assert partitions.plan_division(local(tmp_path), wanted) == partitions.Division(tuple(numbers))
 
 
 def test_an_unfinished_batch_keeps_its_partitions_and_the_driver_says_so(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_state_in_memory_stays_as_it_is_and_the_driver_says_what_divides_it(tmp_
     assert up.numbers == ()
     assert "computes in 2 tasks and not in 8: Spark divides no state in memory" in up.warning
     assert "`state: disk`" in up.warning
-    assert [same, down] == [partitions.NOTHING_OWED] * 2
+    assert [same, down] == [partitions.AS_IT_IS] * 2
 
 
 def test_a_checkpoint_without_state_or_without_a_batch_is_left_alone(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_checkpoint_without_state_or_without_a_batch_is_left_alone(tmp_path: P
     write_log(tmp_path, "commits", 0, 0)
     (tmp_path / "state").rmdir()
 
-    assert [empty, first, partitions.plan_division(local(tmp_path), 8)] == [partitions.NOTHING_OWED] * 3
+    assert [empty, first, partitions.plan_division(local(tmp_path), 8)] == [partitions.AS_IT_IS] * 3
 
 
 @pytest.mark.integration

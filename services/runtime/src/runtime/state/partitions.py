@@ -31,7 +31,7 @@ _UNFINISHED = "its last batch was not finished when it moved. `daggers restart` 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """What is owed to a checkpoint before its query starts."""
+    """How the state of a checkpoint is divided before its query starts."""
 
     numbers: tuple[int, ...]
     """Numbers of partitions to divide its state into, one after the other; none where all is well."""
@@ -39,7 +39,8 @@ class Division:
     """Why it stays as it is, for a person; empty where it does not."""
 
 
-NOTHING_OWED = Division(())
+AS_IT_IS = Division(())
+"""Its state is not divided anew."""
 
 
 def plan_division(path: Place, wanted: int) -> Division:
@@ -50,9 +51,9 @@ def plan_division(path: Place, wanted: int) -> Division:
     """
     begun, committed = checkpoint.last_batch(path / "offsets"), checkpoint.last_batch(path / "commits")
     if begun is None or committed is None or not (path / "state").is_dir():
-        return NOTHING_OWED
+        return AS_IT_IS
     settings = [checkpoint.settings(path, int(batch.name)) for batch in (begun, committed)]
-    now, last = (int(each.get(_PARTITIONS, wanted)) for each in settings)
+    now, last = (int(setting.get(_PARTITIONS, wanted)) for setting in settings)
     unfinished = () if now == last else (now,)
     if now == wanted:
         return Division(unfinished)
