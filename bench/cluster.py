@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def compare(on: Stack, spark: SparkCluster, records: int, runs: int, kills: int) -> None:
-    """Both, in turn: undisturbed, then with a death."""
+    """Run both, in turn: undisturbed, then with a death."""
 
     def kill_executor() -> None:
         spark.executors()[0].kill()
@@ -132,8 +132,8 @@ def compare(on: Stack, spark: SparkCluster, records: int, runs: int, kills: int)
     ]  # fmt: skip
     for subject, cluster in zip(subjects, ("local", "workers"), strict=True):
         begin(on, subject, cluster)
-        timed(on, subject, records, expected)
-    whole = [[timed(on, subject, records, expected) for subject in subjects] for _ in range(runs)]
+        time_run(on, subject, records, expected)
+    whole = [[time_run(on, subject, records, expected) for subject in subjects] for _ in range(runs)]
     medians = [middle(each) for each in zip(*whole, strict=True)]
     for subject, median in zip(subjects, medians, strict=True):
         print(f"{subject.title}, warm, median: {line('', records, median).strip()}", flush=True)
@@ -141,15 +141,15 @@ def compare(on: Stack, spark: SparkCluster, records: int, runs: int, kills: int)
     print(f"the workers beside the process: {two.wall / one.wall:.2f} times as long,"
           f" {two.cpu / one.cpu:.2f} times the CPU", flush=True)  # fmt: skip
     for subject, median in zip(subjects, medians, strict=True):
-        dead = [timed(on, subject, records, expected, die_after=median.wall / 3) for _ in range(kills)]
+        dead = [time_run(on, subject, records, expected, die_after=median.wall / 3) for _ in range(kills)]
         if kills:
             more = statistics.median(each.wall for each in dead) - median.wall
             print(f"{subject.title}, with a death, median: {more:+.1f} s", flush=True)
         print(f"{subject.title}: {tell(subject.rows)}", flush=True)
 
 
-def timed(on: Stack, subject: Subject, records: int, expected: int, *, die_after: float = 0) -> Spent:
-    """One run over so many records of an hour of their own; prints its line.
+def time_run(on: Stack, subject: Subject, records: int, expected: int, *, die_after: float = 0) -> Spent:
+    """Time one run over so many records of an hour of their own; print its line.
 
     expected: bookings that it counts of them. die_after: seconds after which something dies; 0 for never.
     """
@@ -168,8 +168,8 @@ def timed(on: Stack, subject: Subject, records: int, expected: int, *, die_after
         subject.rows.wait_for(subject.runs * expected)
         spent = meter.read() - before
     death.cancel()
-    what = "with a death" if die_after else "first" if subject.runs == 1 else "warm"
-    print(f"{subject.title}, {what}: {line('', records, spent).strip()}", flush=True)
+    kind = "with a death" if die_after else "first" if subject.runs == 1 else "warm"
+    print(f"{subject.title}, {kind}: {line('', records, spent).strip()}", flush=True)
     return spent
 
 
@@ -199,7 +199,7 @@ def rows(on: Stack, name: str) -> Rows:
 
 
 def tell(found: Rows) -> str:
-    """What became of its rows, for a line."""
+    """Describe what became of its rows, for a line."""
     return f"{len(found.counts):,} rows, {found.again:,} of them written twice, {found.wrong:,} wrong"
 
 
@@ -210,7 +210,7 @@ def daemons(spark: SparkCluster) -> list[int]:
 
 @contextmanager
 def spark_cluster() -> Iterator[SparkCluster]:
-    """Two workers of one core that are gone with the context."""
+    """Start two workers of one core that are gone with the context."""
     with tempfile.TemporaryDirectory(prefix="daggers-bench-spark-") as folder:
         cluster = SparkCluster(Path(folder), workers=_CORES, ports=ports.choose(("master", "web"), {}))
         try:

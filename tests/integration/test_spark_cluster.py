@@ -93,13 +93,13 @@ def test_two_daggers_count_exactly_while_executors_a_worker_and_the_master_are_k
     events: list[tuple[float, int]] = []
 
     def write_minutes(count: int) -> None:
-        """The next so many minutes of events."""
+        """Write the next so many minutes of events."""
         begin = len(events)
         events.extend(spread(range(begin, begin + 60 * count), cities=2))
         bookings.write(booking(second, city_id=city) for second, city in events[begin:])
 
     def read_all() -> list[list[dict[str, Any]]]:
-        """What both have once the windows of all events are there."""
+        """Read what both have once the windows of all events are there."""
         return [cli.rows(name, enough=at_least(len(events) // 30)) for name in names]
 
     def generations() -> list[int]:
@@ -115,7 +115,7 @@ def test_two_daggers_count_exactly_while_executors_a_worker_and_the_master_are_k
         first = generations()
 
         send(signal.SIGKILL, *spark.executors())
-        told = [cli.until(name, lambda dagger: "EXECUTORS_LOST" in str(dagger)) for name in names]
+        lost = [cli.until(name, lambda dagger: "EXECUTORS_LOST" in str(dagger)) for name in names]
         write_minutes(2)
         read_all()
 
@@ -141,7 +141,7 @@ def test_two_daggers_count_exactly_while_executors_a_worker_and_the_master_are_k
 
     assert [counted(each) for each in rows] == [recount(events)] * 2
     assert last == first
-    assert all("killed by SIGKILL, by whom is unknown" in str(each) for each in told)
+    assert all("killed by SIGKILL, by whom is unknown" in str(each) for each in lost)
 
 
 def test_a_dagger_that_moves_to_a_cluster_and_back_keeps_its_windows_and_computes_on_all_cores(
@@ -158,7 +158,7 @@ def test_a_dagger_that_moves_to_a_cluster_and_back_keeps_its_windows_and_compute
         bookings.write(booking(second, city_id=city) for second, city in part)
 
     def tasks() -> int:
-        """The number of partitions that state has in the newest checkpoint."""
+        """Count the partitions that state has in the newest checkpoint."""
         found = stack.state_dir.glob(f"**/{name}-*/checkpoints/*/offsets/*")
         batches = (each for each in found if each.name.isdigit())
         newest = max(batches, key=lambda each: (each.stat().st_mtime_ns, int(each.name)))

@@ -33,7 +33,7 @@ def session() -> Iterator[SparkSession]:
 
 
 def write_log(folder: Path, name: str, batch: int, number: int, provider: str = DISK) -> None:
-    """One file of a log as Spark writes it, begun with so many partitions."""
+    """Write one file of a log as Spark does, begun with so many partitions."""
     conf = {"spark.sql.shuffle.partitions": str(number), PROVIDER: provider}
     metadata = {"batchWatermarkMs": 0, "conf": conf}
     (folder / name).mkdir(parents=True, exist_ok=True)
@@ -149,12 +149,12 @@ def test_what_spark_cannot_divide_is_named(session: SparkSession, tmp_path: Path
 
 
 def local(path: Path) -> Place:
-    """A checkpoint of the local disk."""
+    """Return the place of a checkpoint on the local disk."""
     return LocalPlace(path)
 
 
 def launches(session: SparkSession, folder: Path, sql: str, *, moves: bool) -> list[str]:
-    """The rows of four launches that read one part of the records each, sorted."""
+    """Collect the rows of four launches that read one part of the records each, sorted."""
     rows: list[Row] = []
     for number, seconds in STAGES:
         rows += launch(session, folder, sql, number if moves else 1, seconds)
@@ -162,7 +162,7 @@ def launches(session: SparkSession, folder: Path, sql: str, *, moves: bool) -> l
 
 
 def launch(session: SparkSession, folder: Path, sql: str, number: int, seconds: Sequence[int]) -> list[Row]:
-    """The rows of a launch with so many cores, over the records of these seconds."""
+    """Collect the rows of a launch with so many cores, over the records of these seconds."""
     session.conf.set("spark.sql.shuffle.partitions", str(number))
     for table, key in (
         ("customer_events", "customer_id"), ("bookings", "order_number"), ("payments", "order_id"),
@@ -174,12 +174,12 @@ def launch(session: SparkSession, folder: Path, sql: str, number: int, seconds: 
         ]
         feed(folder, table, str(seconds[0]), records)
     place = local(folder / "checkpoint")
-    division = partitions.plan_division(place, partitions.wanted(session))
+    division = partitions.plan_division(place, partitions.count_wanted(session))
     assert not division.warning
     partitions.divide(session, place, division.numbers)
     return drain(stream(session, planned(sql), folder), folder)
 
 
 def _key(table: str, second: int) -> str:
-    """A key: each customer comes four times in a row, and is away for eight seconds."""
+    """Return a key: each customer comes four times in a row, and is away for eight seconds."""
     return f"k{second // 4 % 3}" if table == "customer_events" else "ab"[second % 2]

@@ -12,7 +12,7 @@ from runtime.state.store import Place
 
 _POLL_S: Final = 1.0
 _END_S: Final = 60.0
-"""How long Spark may take to end a division that is cancelled."""
+"""Time that Spark has to end a division that is cancelled."""
 
 
 def divide_state(launch: Launch, path: Place, check: Callable[[], None]) -> list[str]:
@@ -22,7 +22,7 @@ def divide_state(launch: Launch, path: Place, check: Callable[[], None]) -> list
     next one finishes what it has begun. Raises: what ended the launch.
     """
     session = launch.session
-    division = partitions.plan_division(path, partitions.wanted(session))
+    division = partitions.plan_division(path, partitions.count_wanted(session))
     warnings = [division.warning] if division.warning else []
     if not division.numbers:
         return warnings

@@ -81,7 +81,7 @@ class ExecutorEnds:
 
     def __init__(self, session: SparkSession) -> None:
         self._context = session.sparkContext
-        self._known: dict[str, ExecutorEnd] = {}
+        self._ends: dict[str, ExecutorEnd] = {}
 
     def read(self) -> list[ExecutorEnd]:
         """Read those that Spark remembers, each only once: every property is a call to the JVM.
@@ -89,15 +89,15 @@ class ExecutorEnds:
         Raises: Py4JError.
         """
         executors = self._context._jsc.sc().statusStore().executorList(False)  # noqa: SLF001 - not in PySpark
-        known = {}
+        ends = {}
         for number in range(executors.size()):
             executor = executors.apply(number)
             name = executor.id()
-            end = self._known.get(name) or _read_end(name, executor)
+            end = self._ends.get(name) or _read_end(name, executor)
             if end is not None:
-                known[name] = end
-        self._known = known
-        return list(known.values())
+                ends[name] = end
+        self._ends = ends
+        return list(ends.values())
 
 
 def _read_end(name: str, executor: Any) -> ExecutorEnd | None:

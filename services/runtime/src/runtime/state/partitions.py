@@ -31,12 +31,12 @@ _UNFINISHED = "its last batch was not finished when it moved. `daggers restart` 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How the state of a checkpoint is divided before its query starts."""
+    """Steps that divide the state of a checkpoint before its query starts."""
 
     numbers: tuple[int, ...]
     """Numbers of partitions to divide its state into, one after the other; none where all is well."""
     warning: str = ""
-    """Why it stays as it is, for a person; empty where it does not."""
+    """Reason for which it stays as it is, for a person; empty where it does not."""
 
 
 AS_IT_IS = Division(())
@@ -86,7 +86,7 @@ def divide(session: SparkSession, path: Place, numbers: tuple[int, ...]) -> None
         checkpoint.keep_read_until(path, checkpoint.read_until(path), int(committed.name))
 
 
-def wanted(session: SparkSession) -> int:
+def count_wanted(session: SparkSession) -> int:
     """Return the number of partitions that a query of this session begins with."""
     return int(session.conf.get(_PARTITIONS) or 1)
 
