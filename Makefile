@@ -143,6 +143,14 @@ FIRST ?= 1
 simulate: $(STAMPS)/venv ## Live through SEEDS=N seeds from FIRST=K in the deterministic simulator
 	@$(BIN)/python -m tests.simulation.run $(SEEDS) $(FIRST)
 
+SPARK_CLUSTER := .cache/spark-cluster
+.PHONY: spark-cluster spark-cluster-down
+spark-cluster: MINUTES = 60
+spark-cluster: setup ## A Spark master and two workers of one core on loopback, for MINUTES=m (60), to try daggers on
+	@$(BIN)/python -m devstack.sparkcluster up $(SPARK_CLUSTER) --minutes $(MINUTES)
+spark-cluster-down: $(STAMPS)/venv ## Stop what make spark-cluster has started
+	@$(BIN)/python -m devstack.sparkcluster down $(SPARK_CLUSTER)
+
 MINUTES ?= 2
 SEED ?= 1
 .PHONY: chaos

@@ -48,7 +48,7 @@ RUNS = {
     "replay": "replay.py",
 }
 """Benches by the name of their block, the most important first."""
-MORE = ("validate", "bombs", "pages")
+MORE = ("validate", "bombs", "pages", "cluster")
 """Benches that are run, too, and have no block."""
 
 Found = tuple[str, bool]

@@ -130,7 +130,7 @@ def test_a_spark_cluster_that_is_gone_leaves_nothing_running(stack: Stack, cli: 
         register(cli, stack, "vanishing", spark.url, tmp_path)
         with watched(stack, cli, tmp_path, cluster="vanishing") as watch:
             watch.until(is_running)
-            spark.end()
+            spark.stop()
             late = watch.until(not_running, deadline_s=OLD_S + POLLS_S)
             lasting(OLD_S)
             phases = {sample.phase for sample in watch.samples if sample.at > late.at}

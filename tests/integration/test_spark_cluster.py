@@ -1,12 +1,18 @@
-"""A dagger on a Spark standalone cluster: master and worker of the wheel, the driver in client mode."""
+"""A dagger on a Spark standalone cluster: master and workers of the wheel, the driver in client mode."""
 
+import json
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least, runs
+from tests.integration.faults import send, until
 from tests.integration.standalone import register, standalone
+
+from devstack.sparkcluster import MASTER, WORKER
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -76,3 +82,110 @@ def test_a_dagger_that_gets_no_executor_says_who_has_them_and_begins_when_they_a
     assert f"0 of the 1 cores of its 1 workers are free: {first} has 1" in str(waits)
     assert ran["generation"] == generation
     assert counted(rows) == recount(events)
+
+
+def test_two_daggers_count_exactly_while_executors_a_worker_and_the_master_are_killed(
+    stack: Stack, cli: Cli, tmp_path: Path
+) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    daggers = [bookings.dagger(tmp_path, cluster="killed") for _ in range(2)]
+    names = [name for name, _ in daggers]
+    events: list[tuple[float, int]] = []
+
+    def write_minutes(count: int) -> None:
+        """Write the next so many minutes of events."""
+        begin = len(events)
+        events.extend(spread(range(begin, begin + 60 * count), cities=2))
+        bookings.write(booking(second, city_id=city) for second, city in events[begin:])
+
+    def read_all() -> list[list[dict[str, Any]]]:
+        """Read what both have once the windows of all events are there."""
+        return [cli.rows(name, enough=at_least(len(events) // 30)) for name in names]
+
+    def generations() -> list[int]:
+        return [cli("get", name)["generation"] for name in names]
+
+    with standalone(tmp_path, workers=2) as spark:
+        pages = ("--spark-web-url", spark.pages, "--executors", "cores_max=1")
+        register(cli, stack, "killed", spark.url, tmp_path, *pages)
+        write_minutes(2)
+        for _, file in daggers:
+            cli("apply", "-f", file, "--wait", "--timeout", 180)
+        read_all()
+        first = generations()
+
+        send(signal.SIGKILL, *spark.executors())
+        lost = [cli.until(name, lambda dagger: "EXECUTORS_LOST" in str(dagger)) for name in names]
+        write_minutes(2)
+        read_all()
+
+        spark.kill(WORKER.format(0))  # its dagger has to wait: the other one has the only core that is left
+        write_minutes(2)
+        until(lambda: any("WAITING_FOR_EXECUTORS" in cli("get", name)["warnings"] for name in names))
+        spark.start_worker(0)
+        spark.wait()
+        read_all()
+
+        spark.kill(MASTER)
+        write_minutes(2)
+        read_all()  # executors go on without it
+        spark.start_master()
+        spark.wait()
+        until(lambda: len(spark.executors()) == 2)
+        send(signal.SIGKILL, *spark.executors())  # only a master that knows the daggers gives them others
+        write_minutes(2)
+        rows = read_all()
+        last = generations()
+        for name in names:
+            cli("delete", name, "--wait")
+
+    assert [counted(each) for each in rows] == [recount(events)] * 2
+    assert last == first
+    assert all("killed by SIGKILL, by whom is unknown" in str(each) for each in lost)
+
+
+def test_a_dagger_that_moves_to_a_cluster_and_back_keeps_its_windows_and_computes_on_all_cores(
+    stack: Stack, cli: Cli, tmp_path: Path
+) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    name, file = bookings.dagger(tmp_path, idle_timeout="1h", state="disk")
+    text = file.read_text()
+    # 90 seconds each: a window is open, half of it read, whenever the dagger moves
+    parts = [spread(range(begin, begin + 90), cities=5) for begin in range(0, 360, 90)]
+    reasons = []
+
+    def write(part: list[tuple[float, int]]) -> None:
+        bookings.write(booking(second, city_id=city) for second, city in part)
+
+    def tasks() -> int:
+        """Count the partitions that state has in the newest checkpoint."""
+        found = stack.state_dir.glob(f"**/{name}-*/checkpoints/*/offsets/*")
+        batches = (each for each in found if each.name.isdigit())
+        newest = max(batches, key=lambda each: (each.stat().st_mtime_ns, int(each.name)))
+        metadata = json.loads(newest.read_text().splitlines()[1])
+        return int(metadata["conf"]["spark.sql.shuffle.partitions"])
+
+    with standalone(tmp_path, workers=2) as spark:
+        register(cli, stack, "moved", spark.url, tmp_path, "--spark-web-url", spark.pages)
+        write(parts[0])
+        cli("apply", "-f", file, "--wait", "--timeout", 180)
+        cli.rows(name, enough=at_least(5))
+        numbers = [tasks()]
+        for cluster, part in (("moved", parts[1]), ("local", parts[2])):
+            file.write_text(text.replace("cluster: local", f"cluster: {cluster}"))
+            reasons.append(cli("plan", "-f", file)["reason"])
+            cli("apply", "-f", file, "--wait", "--timeout", 180)
+            before = len(cli.rows(name, enough=at_least(5)))
+            write(part)
+            cli.rows(name, enough=at_least(before + 5))
+            numbers.append(tasks())
+        events = [event for part in parts[:3] for event in part]
+        write([*parts[3], (1000, 1)])  # the last one closes all windows before it
+        rows = cli.rows(name, enough=at_least(5 * 6))
+        cli("delete", name, "--wait")
+
+    assert counted(rows) == recount([*events, *parts[3]])
+    assert numbers == [1, 2, 1]
+    assert ["from 1 partition into 2 partitions" in reasons[0], "from 2 partitions into 1" in reasons[1]] == [
+        True
+    ] * 2

@@ -47,6 +47,13 @@ def test_what_is_filled_in_for_a_launch_is_resolved_and_stays_when_resolved_agai
     assert executors.resolve(spec.executors, says()).cores_max == 8
 
 
+def test_state_has_a_partition_for_each_core_and_one_where_there_are_no_executors() -> None:
+    spec, local = spec_pb2.DaggerSpec(executors=says(cores_max=8)), spec_pb2.Cluster(spark_master="local[2]")
+
+    assert [executors.partitions(each, cluster()) for each in (spec, spec_pb2.DaggerSpec())] == [8, 2]
+    assert executors.partitions(spec, local) == 1
+
+
 @pytest.mark.parametrize("where", [cluster("local[2]", executors=says(count=1)), cluster()])
 def test_nothing_is_filled_in_where_nobody_says_anything_or_nothing_has_executors(
     where: spec_pb2.Cluster,

@@ -8,11 +8,13 @@ from daggers.v1 import events_pb2, spec_pb2
 from daggers.v1 import gateway_pb2 as pb
 from google.protobuf.message import Message
 
-from api_gateway.validate import edit_plan
+from api_gateway.validate import edit_plan, move_plan
 from daggerspec import cutover
 from daggerspec.changes import changes
 from daggerspec.defaults import fill_defaults
 from eventlog import Draft
+from eventlog.testing import given
+from fleet import Fleet
 
 NAME = "completed_bookings"
 P = pb.PlanDaggerResponse
@@ -74,26 +76,49 @@ async def test_a_plan_tells_columns_that_are_others_and_what_each_sink_sees(
     assert all(sink.seen for sink in planned.sinks)
 
 
-async def test_a_plan_says_that_checkpoints_are_out_of_the_reach_of_a_cluster(
+async def test_a_plan_says_how_state_is_divided_at_a_move_and_whether_checkpoints_are_out_of_reach(
     ready: Any, plan: Any, samples: Any
 ) -> None:
-    far, moved = samples.cluster(), samples.spec()
+    far = samples.cluster()
     far.name, far.spark_master = "far", "spark://10.1.2.3:7077"
-    moved.cluster = "far"
+    far.executors.count, far.executors.cores = 4, 2
     await ready.catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=far), timeout=10)
-    host = events_pb2.HostRegistered(scheduler_id="s", host="a", boot_id="b")
+    here, moved, in_memory = samples.spec(), samples.spec(), samples.spec()
+    here.state = moved.state = spec_pb2.STATE_STORE_DISK
+    moved.cluster = in_memory.cluster = "far"
+    await ready.create(spec=here)
+    epoch = await said(ready, events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
+    meta = events_pb2.FactMeta(name=NAME, epoch=epoch)
+    await said(ready, events_pb2.LaunchIntended(meta=meta, version=1))
+    host = events_pb2.HostRegistered(scheduler_id="s", host="a", boot_id="b", shared_checkpoints=False)
     planned = []
     for shared in (False, True):
         host.shared_checkpoints = shared
         await said(ready, host)
         planned.append(await plan(spec=moved))
-    stays = await plan(spec=samples.spec())
+    stays, read_again = await plan(spec=here), await plan(spec=in_memory)
 
-    assert ["CHECKPOINTS_NOT_SHARED" in str(each.warnings) for each in (*planned, stays)] == [
-        True,
-        False,
-        False,
-    ]
+    assert [each.effect for each in planned] == [P.EFFECT_STATE_KEPT] * 2
+    assert "divided anew at the start, from 1 partition into 8 partitions" in planned[0].reason
+    assert ["CHECKPOINTS_NOT_SHARED" in str(each.warnings) for each in planned] == [True, False]
+    assert "divided" not in stays.reason + read_again.reason
+
+
+def test_a_plan_says_what_is_lost_where_state_in_memory_moves(samples: Any) -> None:
+    fleet, near, far = Fleet(), samples.cluster(), samples.cluster()
+    far.name, far.spark_master, far.executors.cores_max = "far", "spark://10.1.2.3:7077", 8
+    for record in given(*(events_pb2.ClusterRegistered(cluster=each) for each in (near, far))):
+        fleet.apply(record)
+    here, there = samples.spec(), samples.spec()
+    there.cluster = "far"
+    up, down, stays = (
+        move_plan.describe_division(*specs, fleet, on_disk=False)
+        for specs in ((here, there), (there, here), (there, there))
+    )
+
+    assert "in memory and stays in 1 partition, so that it computes on as many cores" in up
+    assert "in memory and stays in 8 partitions, where 1 partition would do" in down
+    assert stays == ""
 
 
 async def test_a_plan_says_whether_a_table_is_altered_by_a_new_column(

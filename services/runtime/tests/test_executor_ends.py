@@ -9,7 +9,8 @@ import psutil
 import pytest
 from services.runtime.tests.sessions import driver_session
 
-from runtime.spark.executor_ends import ExecutorEnd, describe_cause, describe_ends, read_ends
+from devstack.sparkcluster import is_executor
+from runtime.spark.executor_ends import ExecutorEnd, ExecutorEnds, describe_cause, describe_ends
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -62,21 +63,17 @@ def test_executors_that_ended_long_ago_are_not_told() -> None:
 @pytest.mark.long
 def test_an_executor_that_somebody_kills_is_read_from_spark() -> None:
     with driver_session("local-cluster[1,1,1024]") as session:
-        first = session.range(10).count()
-        none = read_ends(session)
-        victims = [
-            process
-            for process in psutil.Process().children(recursive=True)
-            if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
-        ]
-        for victim in victims:
-            victim.kill()
+        first, reader = session.range(10).count(), ExecutorEnds(session)
+        none = reader.read()
+        for process in filter(is_executor, psutil.Process().children(recursive=True)):
+            process.kill()
         end = time.monotonic() + 120
-        while not (ends := read_ends(session)) and time.monotonic() < end:
+        while not (ends := reader.read()) and time.monotonic() < end:
             time.sleep(0.2)  # polling Spark's memory of it; bounded by the deadline
-        again = session.range(10).count()
+        again, later = session.range(10).count(), reader.read()
 
     assert (first, again, none) == (10, 10, [])
+    assert later == ends
     assert [describe_cause(each.reason) for each in ends] == [
         "killed by SIGKILL, by whom is unknown: no status says that it was memory"
     ]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 from daggers.v1 import events_pb2
+from pyspark import SparkConf
 
 from daggerspec import exits
 from runtime.errors import EXTERNAL, JobError
 from runtime.spark import master_page
-from runtime.spark.executors import Executors, RequestedShare
+from runtime.spark.executors import Executors, RequestedShare, asked_cores
 from runtime.spark.master_page import MasterState
 
 MASTER = "spark://spark-master:7077"
@@ -139,3 +140,19 @@ def test_a_driver_that_its_master_does_not_know_ends_within_half_a_minute() -> N
 
 def test_where_the_page_does_not_answer_a_minute_ends_the_driver_as_before() -> None:
     assert waiting([None] * 30) == [*[""] * 12, "ended"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "cores"),
+    [
+        ({"spark.cores.max": "6", "spark.executor.cores": "2"}, 6),
+        ({"spark.executor.instances": "3", "spark.executor.cores": "2"}, 6),
+        ({"spark.executor.instances": "3"}, 3),
+        ({"spark.executor.cores": "2"}, 0),
+        ({"spark.cores.max": "6", "spark.dynamicAllocation.enabled": "true"}, 0),
+    ],
+)
+def test_a_driver_knows_its_cores_where_they_stay_as_many(settings: dict[str, str], cores: int) -> None:
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+
+    assert asked_cores(conf) == cores

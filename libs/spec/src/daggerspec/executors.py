@@ -20,6 +20,8 @@ CORES_MAX: Final = 2
 """Cores of all executors of a dagger: nobody takes all of a cluster by saying nothing."""
 MAX_CORES: Final = 10_000
 """More cores than that are a mistake."""
+LOCAL_PARTITIONS: Final = 1
+"""Partitions of the state of a dagger without executors: each costs milliseconds in every batch."""
 WEB_PORT: Final = 8080
 """Port of a standalone master's pages, unless it is started with another."""
 _BOUNDED: Final = (("count", "executors"), ("cores", "cores an executor"), ("memory_mib", "MiB an executor"))
@@ -64,6 +66,16 @@ def resolve(own: spec_pb2.Executors, default: spec_pb2.Executors) -> ExecutorSha
     bound = own.cores_max or (0 if own.count else default.cores_max)
     count = own.count or (0 if own.cores_max else default.count)
     return ExecutorShare(count or max((bound or CORES_MAX) // cores, 1), cores, memory_mib)
+
+
+def partitions(spec: spec_pb2.DaggerSpec, cluster: spec_pb2.Cluster) -> int:
+    """Return the number of partitions that the state of a dagger has on a cluster: one for each core.
+
+    An administrator's properties file may say otherwise, which only the driver knows.
+    """
+    if not has_executors(cluster):
+        return LOCAL_PARTITIONS
+    return resolve(spec.executors, cluster.executors).cores_max
 
 
 def fill(spec: spec_pb2.DaggerSpec, cluster: spec_pb2.Cluster) -> None:

@@ -14,6 +14,8 @@ from daggers.v1 import spec_pb2
 
 # A dagger that keeps records for less has little state, or little to lose: it starts a bit faster in memory.
 LONG_KEPT: Final = timedelta(hours=1)
+STATE_UNDIVIDED: Final = "STATE_UNDIVIDED"
+"""The warning of a driver whose state has fewer or more partitions than it has cores."""
 OFFSETS_FORM: Final = "by-source"
 """The form of offsets in a checkpoint: one with another form has no state for this runtime."""
 

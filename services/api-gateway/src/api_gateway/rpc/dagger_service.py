@@ -39,7 +39,7 @@ from api_gateway.validate import (
 )
 from api_gateway.validate.dagger_requests import DaggerRequests, meta_of, refuse
 from chassis.interceptors import Context, actor
-from daggerspec import fields
+from daggerspec import fields, state
 from daggerspec.defaults import fill_defaults
 from daggerspec.violation import Violation
 from eventlog import Log
@@ -151,6 +151,11 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         answer = edit_plan.build_plan(dagger, before, after, watermark, cuts_over=self._fleet.cuts_over)
         if dagger is not None:
             answer.cost.CopyFrom(self._parts.heartbeats.cost(dagger))
+            if answer.effect == edit_plan.STATE_KEPT and after.plan is not None and after.plan.horizon:
+                on_disk = state.on_disk(after.spec, after.plan)
+                answer.reason += move_plan.describe_division(
+                    dagger.spec, after.spec, self._fleet, on_disk=on_disk
+                )
         if answer.action != apply_action.UNCHANGED:
             start = events_pb2.StartRequested(meta=meta, name=name)
             decided = self._parts.requests.decide(start if answer.action == apply_action.STARTED else revise)

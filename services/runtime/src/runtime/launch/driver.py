@@ -29,6 +29,7 @@ from runtime.errors import internal, user
 from runtime.launch import backlog, job, keeping, planned, progress
 from runtime.launch.batch import Batches
 from runtime.launch.boundary import Boundary
+from runtime.launch.dividing import divide_state
 from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
 from runtime.launch.shadow import CHECK_S, Shadow
@@ -92,10 +93,7 @@ class Driver:
             warnings += keeping.begin(launch, own[1])
         chosen = choose(*own)
         session = launch.session
-        if launch.root.local:
-            spark.checkpoint_locally(session)
-        if state.on_disk(self._spec.spec, plan):
-            spark.keep_state_on_disk(session)
+        self._choose_stores(plan)
         ui_url = session.sparkContext.uiWebUrl or ""
         launch.heartbeat.update(partial(progress.set_ui_url, ui_url=ui_url))
         self.announce(ui_url)
@@ -159,6 +157,9 @@ class Driver:
             rules.take(launch.run_dir / rundir.RULES)
             listener.check()
 
+        warnings += divide_state(launch, chosen.path, check)  # the listener has this list
+        if launch.must_stop():
+            return
         while assembled.closing:
             query = self._start(assembled, batches, chosen)
             self._watch(query, batches, check, ends=True)
@@ -196,6 +197,13 @@ class Driver:
         )
         rules.put(self._spec.version, self._spec.spec.alerts, plan.rules)
         return rules
+
+    def _choose_stores(self, plan: daggersql.Plan) -> None:
+        """Configure where Spark stores checkpoints and state."""
+        if self._launch.root.local:
+            spark.checkpoint_locally(self._launch.session)
+        if state.on_disk(self._spec.spec, plan):
+            spark.keep_state_on_disk(self._launch.session)
 
     def _master_pages(self) -> tuple[str, ...]:
         """Return the URLs of the pages of its standalone masters; none where it has none."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -76,18 +76,34 @@ def describe_ends(ends: Sequence[ExecutorEnd], now: datetime) -> str:
     )
 
 
-def read_ends(session: SparkSession) -> list[ExecutorEnd]:
-    """Read which executors of the application have ended; Spark remembers the last hundred.
+class ExecutorEnds:
+    """Executors of an application that have ended; Spark remembers the last hundred."""
 
-    Raises: Py4JError.
-    """
-    executors = session.sparkContext._jsc.sc().statusStore().executorList(False)  # noqa: SLF001 - not in PySpark
-    ends = []
-    for number in range(executors.size()):
-        executor = executors.apply(number)
-        if executor.isActive() or executor.removeTime().isEmpty():
-            continue
-        reason = executor.removeReason()
-        time = datetime.fromtimestamp(executor.removeTime().get().getTime() / 1000, UTC)
-        ends.append(ExecutorEnd(executor.id(), "" if reason.isEmpty() else str(reason.get()), time))
-    return ends
+    def __init__(self, session: SparkSession) -> None:
+        self._context = session.sparkContext
+        self._ends: dict[str, ExecutorEnd] = {}
+
+    def read(self) -> list[ExecutorEnd]:
+        """Read those that Spark remembers, each only once: every property is a call to the JVM.
+
+        Raises: Py4JError.
+        """
+        executors = self._context._jsc.sc().statusStore().executorList(False)  # noqa: SLF001 - not in PySpark
+        ends = {}
+        for number in range(executors.size()):
+            executor = executors.apply(number)
+            name = executor.id()
+            end = self._ends.get(name) or _read_end(name, executor)
+            if end is not None:
+                ends[name] = end
+        self._ends = ends
+        return list(ends.values())
+
+
+def _read_end(name: str, executor: Any) -> ExecutorEnd | None:
+    """Read the end of one executor from Spark's summary of it; None while it is active."""
+    if executor.isActive() or executor.removeTime().isEmpty():
+        return None
+    reason = executor.removeReason()
+    time = datetime.fromtimestamp(executor.removeTime().get().getTime() / 1000, UTC)
+    return ExecutorEnd(name, "" if reason.isEmpty() else str(reason.get()), time)

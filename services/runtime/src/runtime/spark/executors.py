@@ -22,7 +22,7 @@ from daggerspec import exits
 from daggerspec.master import Manager, parse
 from runtime.errors import JobError, external
 from runtime.spark import master_page
-from runtime.spark.executor_ends import describe_ends, read_ends
+from runtime.spark.executor_ends import ExecutorEnds, describe_ends
 from runtime.spark.master_page import MasterState
 
 _PERIOD_S: Final = 5.0
@@ -152,6 +152,14 @@ def _dagger(application: str) -> str:
     return name if platform == "daggers" and generation.isdigit() else application
 
 
+def asked_cores(conf: SparkConf) -> int:
+    """Return the number of cores that an application asks for in all executors; 0 where that may change."""
+    if not _lasts(conf):
+        return 0
+    cores, count = _number(conf, "spark.cores.max", 0), _number(conf, "spark.executor.instances", 0)
+    return cores or count * _number(conf, "spark.executor.cores", 1)
+
+
 def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float]) -> Executors:
     """Build the check of an application; `web_urls`: of the pages of its masters, one of which leads.
 
@@ -164,9 +172,11 @@ def of(session: SparkSession, web_urls: Sequence[str], clock: Callable[[], float
     if master is None or master.is_local or not _lasts(conf):
         return Executors(url, lambda: 1, clock)
 
+    ended = ExecutorEnds(session)
+
     def ends() -> str:
         try:
-            return describe_ends(read_ends(session), datetime.now(UTC))
+            return describe_ends(ended.read(), datetime.now(UTC))
         except Py4JError as problem:  # it is told for people: no driver ends of it
             logger().warning("executors.check_failed", why=str(problem).partition("\n")[0])
             return ""

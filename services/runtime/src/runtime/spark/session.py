@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
+from daggerspec.executors import LOCAL_PARTITIONS
 from runtime.spark import (
     callbacks,
     callsites,
     cleaner,
+    executors,
     hadoopdefaults,
     localfiles,
     names,
@@ -79,8 +81,9 @@ _DISK_STATE = {
     "rocksdb.maxWriteBufferNumber": "2",
     "rocksdb.blockCacheSizeMB": "16",
 }
-# Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
-_LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
+# Partitions where nobody knows the number of cores. Each costs milliseconds in every batch: Spark's own 200
+# cost 6 s.
+_PARTITIONS_OF_MANY = 4
 
 _SOON = 2_000
 
@@ -135,8 +138,14 @@ def _is_local(session: SparkSession) -> bool:
 
 def _prepare(session: SparkSession) -> None:
     _bounded_list(session)
-    partitions = _LOCAL_PARTITIONS if _is_local(session) else _CLUSTER_PARTITIONS
-    session.conf.set("spark.sql.shuffle.partitions", partitions)
+    session.conf.set("spark.sql.shuffle.partitions", _partitions(session))
+
+
+def _partitions(session: SparkSession) -> int:
+    """Return the number of tasks of a stage behind a shuffle: one for each core of its executors."""
+    if _is_local(session):
+        return LOCAL_PARTITIONS
+    return executors.asked_cores(session.sparkContext.getConf()) or _PARTITIONS_OF_MANY
 
 
 def checkpoint_locally(session: SparkSession) -> None:

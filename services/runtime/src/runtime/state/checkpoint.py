@@ -149,7 +149,7 @@ def list_candidates(root: Place, fingerprint: str) -> list[Place]:
 
 def has_committed(checkpoint: Place) -> bool:
     """Tell whether a checkpoint has a committed batch. Raises: OSError."""
-    return _last_batch(checkpoint / "commits") is not None
+    return last_batch(checkpoint / "commits") is not None
 
 
 def counting(root: Place) -> list[Place]:
@@ -162,7 +162,7 @@ def progress(root: Place) -> str:
 
     Raises: OSError.
     """
-    last = {place.name: _last_batch(place / "commits") for place in counting(root)}
+    last = {place.name: last_batch(place / "commits") for place in counting(root)}
     return " ".join(f"{name}:{batch.name if batch else ''}" for name, batch in sorted(last.items()))
 
 
@@ -216,7 +216,7 @@ def is_read_until_exact(path: Place) -> bool:
 
     Raises: OSError.
     """
-    commit = _last_batch(path / "commits")
+    commit = last_batch(path / "commits")
     try:
         through = json.loads((path / _READ_UNTIL).read_text()).get(_THROUGH)
     except (FileNotFoundError, ValueError):
@@ -251,7 +251,7 @@ def closed_until(root: Place, fingerprint: str) -> datetime | None:
 
 def _last_commit_time(checkpoint: Place) -> float:
     """Return when a checkpoint last committed; 0 for never."""
-    commit = _last_batch(checkpoint / "commits")
+    commit = last_batch(checkpoint / "commits")
     return 0.0 if commit is None else commit.modified_at()
 
 
@@ -323,7 +323,7 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
     starts = [start for file in assignments(checkpoint) for start in _starts(file)]
     complete_from = max((start["complete_from"] for start in starts), default=0)
     begun = _positions(reversed(starts))  # of a topic in several starts the first one counts
-    commit = _last_batch(checkpoint / "commits")
+    commit = last_batch(checkpoint / "commits")
     if commit is None:
         return (0, Stand(checkpoint, begun, begun, None, complete_from)) if starts else None
     when = commit.modified_at()
@@ -368,6 +368,16 @@ def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
             yield json.loads(line[line.index("{") :])
 
 
+def settings(path: Place, batch: int) -> Mapping[str, str]:
+    """Read the settings of Spark that a batch was begun with, which its checkpoint keeps to. Raises: OSError.
+
+    Empty where the log of offsets does not say.
+    """
+    file = path / "offsets" / str(batch)
+    metadata: Mapping[str, Mapping[str, str]] = next(_objects(file), {}) if file.exists() else {}
+    return metadata.get("conf", {})
+
+
 def is_readable(file: Place) -> bool:
     """Tell whether a file of Spark's logs has JSON objects, as it must. Raises: OSError."""
     try:
@@ -376,7 +386,7 @@ def is_readable(file: Place) -> bool:
         return False
 
 
-def _last_batch(log: Place) -> Place | None:
+def last_batch(log: Place) -> Place | None:
     """Return the newest file of one of Spark's logs, whose files are named by batch; None if it has none."""
     batches = [entry for entry in entries(log) if entry.name.isdigit()]
     return max(batches, key=lambda entry: int(entry.name), default=None)

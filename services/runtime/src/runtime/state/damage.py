@@ -89,17 +89,27 @@ def _missing(path: Place) -> Iterator[str]:
         if not checkpoint.is_readable(file):
             yield f"its file `{name}` cannot be read"
     if committed:
-        yield from _missing_state(path / "state", last + 1)
+        yield from _missing_state(path / "state", last + 1, _partitions(path, last))
+
+
+def _partitions(path: Place, batch: int) -> int:
+    """Return the number of partitions that state has; more than there are where no log says so."""
+    return int(checkpoint.settings(path, batch).get("spark.sql.shuffle.partitions", 1_000_000))
 
 
 def _batches(log: Place) -> set[int]:
     return {int(entry.name) for entry in checkpoint.entries(log) if entry.name.isdigit()}
 
 
-def _missing_state(state: Place, version: int) -> Iterator[str]:
-    """Yield the stores whose given version cannot be read from their files."""
+def _missing_state(state: Place, version: int, partitions: int) -> Iterator[str]:
+    """Yield the stores whose given version cannot be read from their files.
+
+    Beyond `partitions` are stores of before the state was divided into fewer: nobody reads them.
+    """
     for operator in _numbered_folders(state):
         for partition in _numbered_folders(operator):
+            if int(partition.name) >= partitions:
+                continue
             for store in (partition, *_directories(partition)):
                 names = [entry.name for entry in checkpoint.entries(store)]
                 if _VERSION.search(" ".join(names)) and not can_read(names, version):
