@@ -107,7 +107,12 @@ async def test_an_endpoint_trusts_the_signature_and_knows_a_repeat_by_its_id() -
         settings = webhook.Settings(url=SecretStr(f"{url}/hook"), key=SecretStr(KEY))
         outcomes = [
             await send(webhook, settings, notice)
-            for notice in (notify(), notify(attempt=2), notify(resolved=True), notify(resolved=True, attempt=2))
+            for notice in (
+                notify(),
+                notify(attempt=2),
+                notify(resolved=True),
+                notify(resolved=True, attempt=2),
+            )
         ]
     fired, resolved = endpoint.messages.values()
 
