@@ -40,7 +40,7 @@ describe("is it right now", () => {
   it("mostly, where rows are missing", () => {
     expect(said(dagger(Phase.RUNNING, { recentLateRows: 3n, recentQuarantined: 12n }))).toEqual([
       "warn",
-      "Mostly: it runs, and in the last 5 min 3 rows were late and 12 records were quarantined.",
+      "Mostly: it runs, with 3 late rows and 12 quarantined records in the last 5 min.",
     ]);
   });
   it("not quite, and why", () => {

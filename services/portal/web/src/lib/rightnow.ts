@@ -1,6 +1,6 @@
 import { type Dagger, Phase } from "../gen/daggers/v1/dagger_pb.ts";
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
-import { count, ms, zoned } from "./format.ts";
+import { many, ms, zoned } from "./format.ts";
 import { took } from "./freshness.ts";
 import { type Tone, tone, trouble, word } from "./phase.ts";
 import { ageOf, still } from "./standing.ts";
@@ -45,11 +45,11 @@ export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: strin
 /** Of a dagger that runs, and of which nobody has said that anything is wrong. */
 function doing(vitals: Vitals, since: string): { tone: Tone; text: string } {
   const lost = [
-    vitals.recentLateRows ? `${count(vitals.recentLateRows)} rows were late` : "",
-    vitals.recentQuarantined ? `${count(vitals.recentQuarantined)} records were quarantined` : "",
+    vitals.recentLateRows ? many(vitals.recentLateRows, "late row") : "",
+    vitals.recentQuarantined ? many(vitals.recentQuarantined, "quarantined record") : "",
   ].filter(Boolean);
   if (lost.length)
-    return { tone: "warn", text: `Mostly: it runs, and in the last 5 min ${lost.join(" and ")}.` };
+    return { tone: "warn", text: `Mostly: it runs, with ${lost.join(" and ")} in the last 5 min.` };
   if (!vitals.rows)
     return {
       tone: "idle",
