@@ -138,8 +138,8 @@ def test_pages_go_on_after_a_restart_of_the_gateway(chromium: Browser, tmp_path:
         log.place(meanwhile.headers(), meanwhile.message.SerializeToString())
         with gateway() as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = gateway_pb2_grpc.DaggerServiceStub(channel)
-            asked = gateway_pb2.GetDaggerRequest(name="completed_bookings")
-            spec = stub.GetDagger(asked, timeout=60).dagger.spec
+            request = gateway_pb2.GetDaggerRequest(name="completed_bookings")
+            spec = stub.GetDagger(request, timeout=60).dagger.spec
             spec.sinks[0].influx.measurement = "by_another_name"
             stub.UpdateDagger(
                 gateway_pb2.UpdateDaggerRequest(name="completed_bookings", spec=spec), timeout=60

@@ -140,9 +140,9 @@ def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> F
 def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:
     """Return whether the dagger has this query already: new findings must not block its other edits."""
     dagger = fleet.living(name)
-    return dagger is not None and _judged(dagger.spec) == _judged(spec)
+    return dagger is not None and _select_judged(dagger.spec) == _select_judged(spec)
 
 
-def _judged(spec: spec_pb2.DaggerSpec) -> Hashable:
+def _select_judged(spec: spec_pb2.DaggerSpec) -> Hashable:
     """Return what findings about a query depend on, beside the catalogue."""
     return query.of(spec), state.rewriting(spec)
