@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Sequence
 
+from daggers.v1 import dagger_pb2, gateway_pb2
 from google.protobuf.message import Message
-from playwright.sync_api import Route
+from playwright.sync_api import Page, Route
 
 
 def answer(route: Route, steps: Sequence[Message], unavailable: str = "") -> None:
@@ -24,3 +26,9 @@ def answer(route: Route, steps: Sequence[Message], unavailable: str = "") -> Non
 def answer_once(route: Route, message: Message) -> None:
     """Answer a call that has one answer."""
     route.fulfill(status=200, body=message.SerializeToString(), content_type="application/proto")
+
+
+def list_daggers(page: Page, daggers: Sequence[dagger_pb2.Dagger]) -> None:
+    """Answer these daggers to whoever lists them; their vitals come as they do."""
+    listed = gateway_pb2.ListDaggersResponse(daggers=daggers, total_size=len(daggers), sequence=7)
+    page.route(re.compile("DaggerService/ListDaggers"), lambda route: answer_once(route, listed))

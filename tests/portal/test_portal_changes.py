@@ -8,6 +8,7 @@ from collections.abc import Callable
 from daggers.v1 import gateway_pb2
 from daggers.v1.alert_service_pb2 import Alert, AlertDelivery
 from playwright.sync_api import Route, expect
+from tests.portal.answers import answer_once
 from tests.portal.conftest import Visit
 
 Opened = Callable[..., Visit]
@@ -114,6 +115,30 @@ def test_an_alert_of_a_dagger_stands_on_its_page_with_who_was_told(visit: Opened
     expect(row).to_contain_text("no progress")
     expect(row).to_contain_text("Look at its log.")
     expect(row).to_contain_text("pagerduty: not notified, it answers 400")
+
+
+def test_alerts_of_one_rule_stand_apart_by_its_keys(visit: Opened) -> None:
+    one = visit()
+    cities = [
+        Alert(
+            dagger="completed_bookings",
+            condition="ALERT_CONDITION_RULE",
+            rule="few_bookings",
+            key={"tag_city_id": city},
+            incident=1,
+            severity="ALERT_SEVERITY_ERROR",
+            summary="few bookings",
+        )
+        for city in ("7", "9")
+    ]
+    answer = gateway_pb2.ListAlertsResponse(alerts=cities)
+    one.page.route(re.compile("AlertService/ListAlerts"), lambda route: answer_once(route, answer))
+    page = one.open("/daggers/completed_bookings?tab=alerts", "completed_bookings")
+    rows = page.get_by_role("row").filter(has_text="few_bookings")
+
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("tag_city_id = 7")
+    expect(rows.last).to_contain_text("tag_city_id = 9")
 
 
 def test_a_dagger_is_deleted_after_a_second_look(visit: Opened) -> None:

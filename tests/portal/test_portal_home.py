@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import dagger_pb2, events_pb2, gateway_pb2, spec_pb2, vitals_pb2
 from playwright.sync_api import Page, expect
 from tests.integration.faults import until
-from tests.portal.answers import answer, answer_once
+from tests.portal.answers import answer, list_daggers
 from tests.portal.axe import violations
 from tests.portal.conftest import Visit
 
@@ -24,8 +24,7 @@ def serve_daggers(page: Page, daggers: list[dagger_pb2.Dagger]) -> None:
     """Answer these daggers in place of the gateway's."""
     step = gateway_pb2.WatchVitalsResponse(sequence=7)
     page.route(re.compile("DaggerService/WatchVitals"), lambda route: answer(route, [step]))
-    listed = gateway_pb2.ListDaggersResponse(daggers=daggers, total_size=len(daggers), sequence=7)
-    page.route(re.compile("DaggerService/ListDaggers"), lambda route: answer_once(route, listed))
+    list_daggers(page, daggers)
 
 
 def dagger(

@@ -52,6 +52,29 @@ def test_a_dagger_is_made_from_a_message(visit: Opened) -> None:
     expect(page.get_by_placeholder("Name", exact=True)).to_have_value("")
 
 
+def test_what_nobody_judged_in_time_is_asked_again(visit: Opened) -> None:
+    one = visit()
+    one.refused = {504}
+    is_busy = True
+
+    def judge(route: Route) -> None:
+        if not is_busy:
+            route.continue_()
+            return
+        error = '{"code": "deadline_exceeded", "message": "Nobody answered in time."}'
+        route.fulfill(status=504, body=error, content_type="application/json")
+
+    one.page.route(re.compile("DaggerService/Validate"), judge)
+    page = one.open(START, "New dagger")
+    expect(page.get_by_role("alert")).to_contain_text("Nobody answered in time")
+    expect(page.get_by_text("Not checked", exact=True)).to_be_visible()
+    is_busy = False
+
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_text("Not checked", exact=True)).to_have_count(0)
+    expect(page.get_by_text("Checking …")).to_have_count(0)
+
+
 def test_what_the_topics_of_a_stream_hold_stands_where_it_is_chosen(visit: Opened) -> None:
     one = visit()
     told = catalog_service_pb2.DescribeStreamResponse(partitions=8, records_per_second=1234.56)

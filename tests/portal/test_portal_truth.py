@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 import grpc
 import pytest
 import structlog
-from daggers.v1 import dagger_pb2, dagger_service_pb2, output_pb2
+from daggers.v1 import dagger_pb2, dagger_service_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, output_pb2
 from playwright.sync_api import Browser, Route, expect
 from tests.gateways import served
 from tests.portal.answers import answer, answer_once
@@ -19,6 +22,9 @@ from tests.portal.conftest import Visit, fill, portal, visiting
 from tests.proxy import Proxy
 
 from chassis.endpoint import Endpoint
+from devstack.ports import choose
+from eventlog import Draft
+from eventlog.memory import MemoryLog
 
 Opened = Callable[..., Visit]
 SINCE = re.compile(r"since .*\d\d:\d\d:\d\d UTC")
@@ -106,6 +112,45 @@ def test_a_gateway_that_is_away_is_said_once_and_the_page_goes_on_when_it_is_bac
         assert "connect to all addresses" not in page.content()
 
     expect(outage).to_have_count(0)
+
+
+def test_pages_go_on_after_a_restart_of_the_gateway(chromium: Browser, tmp_path: Path) -> None:
+    log = MemoryLog()
+    place = f"127.0.0.1:{choose(['gateway'], {})['gateway']}"
+    gateway = partial(served, Endpoint(place), f"sqlite:///{tmp_path}/gateway.db", lambda: log)
+    with (
+        portal(place, tmp_path) as address,
+        contextmanager(visiting)(chromium, address) as visit,
+    ):
+        with gateway() as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            fill(channel, tmp_path)
+            visits = [visit() for _ in range(2)]
+            for one in visits:
+                one.refused = {503}
+            of_all = visits[0].open("/", "Daggers")
+            of_one = visits[1].open("/daggers/completed_bookings", "completed_bookings")
+            card = of_all.get_by_role("listitem").filter(has_text="completed_bookings")
+            expect(card).to_contain_text("influx completed_bookings")
+        for page in (of_all, of_one):
+            expect(page.locator(".outage")).to_contain_text("The gateway has not answered")
+        # Meanwhile the log goes on without it.
+        meanwhile = Draft("started", "/test", "s", datetime.now(UTC), events_pb2.SchedulerStarted(host="a"))
+        log.place(meanwhile.headers(), meanwhile.message.SerializeToString())
+        with gateway() as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = gateway_pb2_grpc.DaggerServiceStub(channel)
+            request = gateway_pb2.GetDaggerRequest(name="completed_bookings")
+            spec = stub.GetDagger(request, timeout=60).dagger.spec
+            spec.sinks[0].influx.measurement = "by_another_name"
+            stub.UpdateDagger(
+                gateway_pb2.UpdateDaggerRequest(name="completed_bookings", spec=spec), timeout=60
+            )
+            stub.StopDagger(gateway_pb2.StopDaggerRequest(name="completed_bookings"), timeout=60)
+
+            for page in (of_all, of_one):
+                expect(page.locator(".outage")).to_have_count(0)
+            expect(card).to_contain_text("influx by_another_name")
+            history = of_one.get_by_role("region", name="History")
+            expect(history.get_by_text("stop requested")).to_have_count(1)
 
 
 def test_a_page_is_not_loaded_anew_while_the_gateway_is_away(visit: Opened, gateway: CuttableGateway) -> None:

@@ -393,7 +393,7 @@ class SimulatedDrivers:
         return self.runs / name / str(generation)
 
     def runs_as_another(self, team: str) -> bool:
-        """Return no user, as `Drivers.user_of` of a scheduler with one."""
+        """Tell that no team's drivers run as a user of their own."""
         del team
         return False
 

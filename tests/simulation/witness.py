@@ -99,7 +99,6 @@ class ControlWitness:
         self._fact(record, message, before)
         if before is not None:
             self._check_attempt(record, message, before)
-        if before is not None:
             self._move(record, message, before)
 
     def note_room(self, host: str, time: datetime, *, is_full: bool) -> None:

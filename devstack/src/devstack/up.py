@@ -125,7 +125,7 @@ def up(
     """Start what does not run, and register the cluster `local`. On failure, what was started is stopped.
 
     monitor_env: settings of the health monitor that differ from its defaults.
-    only: a part that needs no other one, to be started alone.
+    only: name of the one part to start, while the others run or are left alone.
     Raises RefusedError with the last lines of the log of what did not start.
     """
     started: list[StackProcess] = []

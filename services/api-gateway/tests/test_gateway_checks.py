@@ -93,6 +93,14 @@ async def test_only_the_newest_checks_are_remembered(samples: Any, fleet: Fleet)
     assert await checks.check(fill_defaults("a_dagger", samples.spec()), fleet, accepted=False) is not first
 
 
+async def test_a_check_with_long_rules_is_not_remembered(samples: Any, fleet: Fleet) -> None:
+    checks, spec = Checks(), fill_defaults("a_dagger", samples.spec())
+    spec.alerts.add(name="few", when="orders < 1", summary="x" * 20_000)
+    first = await checks.check(spec, fleet, accepted=False)
+
+    assert await checks.check(spec, fleet, accepted=False) is not first
+
+
 async def test_a_query_that_is_still_asked_for_stays_remembered(samples: Any, fleet: Fleet) -> None:
     checks, kept = Checks(), fill_defaults("a_dagger", samples.spec())
     first = await checks.check(kept, fleet, accepted=False)

@@ -445,6 +445,20 @@ async def test_what_is_new_about_its_query_does_not_hold_up_another_edit(
     assert refused.violations[0].reason == "INVALID_JSON_PATH"
 
 
+async def test_an_edit_that_writes_rows_again_is_judged_as_a_new_query(
+    ready: Any, samples: Any, refusal: Any
+) -> None:
+    spec = samples.spec()
+    spec.sql = f"{samples.query} HAVING count(1) < 5"
+    await ready.create(name="few", spec=spec)
+    spec.late.update.FromSeconds(600)
+    request = pb.UpdateDaggerRequest(name="few", spec=spec)
+
+    refused = await refusal(ready.daggers.UpdateDagger(request, timeout=10))
+
+    assert refused.violations[0].reason == "UPDATE_NOT_POSSIBLE"
+
+
 async def test_a_query_of_three_megabytes_reaches_us_and_is_refused_by_us(
     ready: Any, refusal: Any, samples: Any
 ) -> None:

@@ -196,7 +196,9 @@ async def say(client: Any, message: Any) -> int:
 
 
 async def test_an_edit_of_tests_alone_ends_no_driver(ready: Any, samples: Any) -> None:
-    created = await ready.create()
+    shared = samples.spec()
+    shared.isolation = spec_pb2.ISOLATION_SHARED
+    created = await ready.create(spec=shared)
     name = created.dagger.name
     epoch = await say(ready, events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
     meta = events_pb2.FactMeta(name=name, epoch=epoch)
@@ -204,15 +206,19 @@ async def test_an_edit_of_tests_alone_ends_no_driver(ready: Any, samples: Any) -
     await say(ready, events_pb2.Launched(meta=meta, driver={"host": "a", "pid": 7}))
     await say(ready, events_pb2.Running(meta=meta))
     spec = with_tests(samples, check("one booking", RECORD, rows=[EXPECTED]))
+    spec.isolation = spec_pb2.ISOLATION_SHARED
 
     plan = await ready.daggers.PlanDagger(pb.PlanDaggerRequest(name=name, spec=spec), timeout=10)
     applied = await ready.daggers.ApplyDagger(pb.ApplyDaggerRequest(name=name, spec=spec), timeout=10)
     other = with_tests(samples, check("one booking", RECORD, rows=[EXPECTED]))
     other.sinks[0].influx.measurement = "another"
+    other.isolation = spec_pb2.ISOLATION_SHARED
+    planned = await ready.daggers.PlanDagger(pb.PlanDaggerRequest(name=name, spec=other), timeout=10)
     revised = await ready.daggers.ApplyDagger(pb.ApplyDaggerRequest(name=name, spec=other), timeout=10)
 
     assert plan.effect == pb.PlanDaggerResponse.EFFECT_WITHOUT_RESTART
     assert (plan.action, plan.replacement) == (pb.ApplyDaggerResponse.ACTION_UPDATED, 0)
+    assert (plan.HasField("company"), planned.HasField("company")) == (False, True)
     assert (applied.dagger.version, applied.dagger.observed_version) == (2, 2)
     assert [test.name for test in applied.dagger.spec.tests] == ["one booking"]
     assert (revised.dagger.version, revised.dagger.observed_version) == (3, 2)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -97,6 +98,25 @@ def test_a_compared_metric_shows_the_past_at_the_place_of_the_present(
     assert all(start <= row.get_time() <= stop for row in rows)
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("title", ["Open now", "Incidents"])
+def test_incidents_of_one_rule_stand_apart_by_their_keys(
+    title: str, written: tuple[InfluxDBClient, dict[str, str]]
+) -> None:
+    client, given = written
+    query = next(panel["targets"][0]["query"] for _, panel in panels() if panel["title"] == title)
+
+    found = client.query_api().query(filled(query, given))
+    rows = [row.values for table in found for row in table.records if row.values["dagger"] == given["dagger"]]
+
+    assert {(row.get("rule"), row.get("key")) for row in rows} == {
+        (None, None),
+        ("few", None),
+        ("few", "tag_city=7"),
+        ("few", "tag_city=9"),
+    }
+
+
 def moments(dagger: str, time: datetime, number: int) -> Iterator[str]:
     """The points of one moment of a dagger's life: the later, the higher its counters."""
     now = Timestamp()
@@ -119,7 +139,10 @@ def moments(dagger: str, time: datetime, number: int) -> Iterator[str]:
         watermark=now,
     )
     beat.freshness["crm"].CopyFrom(telemetry_pb2.Freshness(rows=number, p95_ms=number, waiting_since=now))
+    rule = partial(alerts_pb2.AlertMeta, dagger=dagger, condition=alerts_pb2.ALERT_CONDITION_RULE, rule="few")
+    of_rule = [rule(incident=number, key=key) for key in ({}, {"tag_city": "7"}, {"tag_city": "9"})]
     messages: list[tuple[Any, Message]] = [
+        *((points.of_alert, alerts_pb2.AlertFired(meta=each, summary="few", team="t")) for each in of_rule),
         (points.of_beat, beat),
         (points.of_beat, telemetry_pb2.SchedulerBeat(epoch=1, scheduler_id="s")),
         (points.of_beat, alerts_pb2.MonitorBeat(epoch=1, monitor_id="m")),

@@ -40,7 +40,7 @@ WATCH_S = 0.5
 
 
 class Alone(StrEnum):
-    """A part of the stack that can be started alone: the first two need no other one."""
+    """A part of the stack that can be started alone: the first two need no other one, the rest need Kafka."""
 
     KAFKA = "kafka"
     INFLUXDB = "influxdb"
@@ -77,7 +77,11 @@ def up(
         bool, typer.Option("--detach", help="Return when it is up, and leave it running.")
     ] = False,
     only: Annotated[
-        Alone | None, typer.Option(help="Start this part alone, to look at its data or restore the log.")
+        Alone | None,
+        typer.Option(
+            help="Start this part alone: kafka or influxdb to look at its data or restore the log, another"
+            " one to bring it back beside those that run."
+        ),
     ] = None,
     access: Annotated[
         Access | None,
@@ -131,7 +135,7 @@ def start(
 
     access: None leaves a stack the one it has; a new one enforces.
     monitor_env: settings of the health monitor that differ from its defaults.
-    only: a part that needs no other one, to be started alone.
+    only: name of the one part to start, while the others run or are left alone.
 
     Raises: RefusedError.
     """

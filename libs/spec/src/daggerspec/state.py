@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 from daggers.v1 import spec_pb2
 
+from daggerspec import late
+
 # A dagger that keeps records for less has little state, or little to lose: it starts a bit faster in memory.
 LONG_KEPT: Final = timedelta(hours=1)
 STATE_UNDIVIDED: Final = "STATE_UNDIVIDED"
@@ -55,6 +57,11 @@ def is_early(spec: spec_pb2.DaggerSpec) -> bool:
 def updates(spec: spec_pb2.DaggerSpec) -> bool:
     """Return whether rows are written again: while their window is open, or with late records."""
     return is_early(spec) or spec.late.HasField("update")
+
+
+def rewriting(spec: spec_pb2.DaggerSpec) -> tuple[spec_pb2.Emit.ValueType, timedelta]:
+    """Return when its rows are emitted, and how late records may be with which they are written again."""
+    return spec.emit, late.allowed_lateness(spec)
 
 
 def updating_setting(spec: spec_pb2.DaggerSpec) -> str:

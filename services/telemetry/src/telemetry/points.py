@@ -1,14 +1,15 @@
 """Records of the platform's topics as points. Pure.
 
-| measurement         | from                     | tags                        |
-|---------------------|--------------------------|-----------------------------|
-| `dagger_heartbeat`  | a driver's heartbeat     | dagger                      |
-| `leader_beat`       | a leader's beat          | service                     |
-| `control_event`     | `daggers.control`        | type, subject               |
-| `alert`             | an incident's turns      | dagger, condition           |
-| `notification`      | an attempt to tell of it | dagger, receiver, outcome   |
+| measurement        | from                     | tags                         |
+|--------------------|--------------------------|------------------------------|
+| `dagger_heartbeat` | a driver's heartbeat     | dagger                       |
+| `leader_beat`      | a leader's beat          | service                      |
+| `control_event`    | `daggers.control`        | type, subject                |
+| `alert`            | an incident's turns      | dagger, condition, rule, key |
+| `notification`     | an attempt to tell of it | dagger, receiver, outcome    |
 
-A record gives the same point whenever it is read, so reading a topic again changes nothing.
+Incidents of a rule on a dagger's rows alone have `rule` and `key`. A record gives the same point whenever it
+is read, so reading a topic again changes nothing.
 """
 
 from __future__ import annotations

@@ -89,11 +89,11 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         await self._wait_for(context, request.min_sequence)
         ledger = self._alerts.ledger
         selected = {
-            _key(alert): alert
+            key: alert
             for alert in ledger.alerts.values()
             if request.dagger in ("", alert.dagger)
             and (alert.firing or request.include_resolved)
-            and _key(alert) > page.after
+            and (key := _key(alert)) > page.after
         }
         alerts, more = page.cut([build_alert(selected[key]) for key in sorted(selected)[: page.limit]], _key)
         note(alerts=len(alerts))

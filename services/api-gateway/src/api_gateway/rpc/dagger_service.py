@@ -159,7 +159,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         if answer.action != apply_action.UNCHANGED:
             start = events_pb2.StartRequested(meta=meta, name=name)
             decided = self._parts.requests.decide(start if answer.action == apply_action.STARTED else revise)
-            if (company := packing.foresee_company(self._fleet, decided)) is not None:
+            launches = answer.effect != edit_plan.WITHOUT_RESTART
+            if launches and (company := packing.foresee_company(self._fleet, decided)) is not None:
                 answer.company.CopyFrom(company)
             answer.launch_memory_mib = quotas.need_mib(after.spec)
             if dagger is not None and after.plan is not None and answer.effect == edit_plan.RECOMPUTED:

@@ -41,8 +41,8 @@ class Checks:
         checked = self._results.pop(key, None)
         if checked is None:
             checked = await self._checker(self._question(spec, fleet, unknown, accepted=accepted))
-        texts = (query.of(spec).sql, *sinks.conditions(spec), *(rule.when for rule in spec.alerts))
-        if sum(map(len, texts)) <= _MAX_CACHED_CHARACTERS:
+        texts = (query.of(spec).sql, *sinks.conditions(spec))
+        if sum(map(len, texts)) + sum(rule.ByteSize() for rule in spec.alerts) <= _MAX_CACHED_CHARACTERS:
             self._results[key] = checked
             if len(self._results) > _CACHED_RESULTS:
                 del self._results[next(iter(self._results))]
@@ -107,6 +107,5 @@ def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> 
         tables.append((input_.table, stream.message, message and message.sequence, stream.time_field))
     points = sinks.is_time_series(spec)
     conditions, records = sinks.conditions(spec), query.has_records(spec)
-    rewritten = spec.emit, late.allowed_lateness(spec)
-    read = query.of(spec), records, rewritten, tuple(tables), tuple(fleet.references)
+    read = query.of(spec), records, state.rewriting(spec), tuple(tables), tuple(fleet.references)
     return (*read, points, conditions, rule_texts(spec.alerts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,7 +11,7 @@ from daggers.v1 import spec_pb2
 
 from api_gateway.not_found import add_suggestion
 from api_gateway.validate.query_checks import Checks
-from daggerspec import query, rules, sinks
+from daggerspec import query, rules, sinks, state
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.kind import ValidationContext
 from daggerspec.nearest import nearest
@@ -139,4 +140,9 @@ def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> F
 def _has(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec) -> bool:
     """Return whether the dagger has this query already: new findings must not block its other edits."""
     dagger = fleet.living(name)
-    return dagger is not None and (query.of(dagger.spec), dagger.spec.emit) == (query.of(spec), spec.emit)
+    return dagger is not None and _select_judged(dagger.spec) == _select_judged(spec)
+
+
+def _select_judged(spec: spec_pb2.DaggerSpec) -> Hashable:
+    """Return what findings about a query depend on, beside the catalogue."""
+    return query.of(spec), state.rewriting(spec)

@@ -11,3 +11,11 @@ export const alertsOf = (dagger: string, over: boolean, signal: AbortSignal): Pr
     (pageToken) => alerts.listAlerts({ dagger, pageToken, includeResolved: over }, { signal }),
     (page) => page.alerts,
   );
+
+/** The key that a rule is true of, its columns by name; empty of all other conditions. */
+export const keyOf = (alert: Alert): [string, string][] =>
+  Object.entries(alert.key).sort(([one], [other]) => (one < other ? -1 : 1));
+
+/** Which one it is of a dagger's alerts: conditions are counted apart, and rules by their keys. */
+export const incidentOf = (alert: Alert): string =>
+  JSON.stringify([alert.condition, alert.rule, keyOf(alert), String(alert.incident)]);

@@ -1,6 +1,6 @@
 import type { QuotaUse } from "../gen/daggers/v1/access_service_pb.ts";
 import type { ClusterUse } from "../gen/daggers/v1/catalog_service_pb.ts";
-import { count } from "./format.ts";
+import { count, many } from "./format.ts";
 
 /** What stands in the way of a dagger before it is asked for. */
 export interface Hindrance {
@@ -28,7 +28,7 @@ export function hindrances(
   const daggers = named("daggers");
   if (fresh && spent(daggers))
     found.push({
-      text: `Team ${team} has ${count(daggers.used)} daggers, as many as its quota allows. Delete one, or ask an administrator for more.`,
+      text: `Team ${team} has ${many(daggers.used, "dagger")}, as many as its quota allows. Delete one, or ask an administrator for more.`,
       refuses: true,
     });
   for (const [name, what] of Object.entries(WAITING)) {

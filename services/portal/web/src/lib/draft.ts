@@ -144,6 +144,10 @@ export const withUpdate = (spec: DaggerSpec, update: Duration | undefined): Dagg
   late: lateRows(spec.late?.keep ?? "", update),
 });
 
+/** Whether its windows can take records behind their ends, or are to: what is wrong can be taken away again. */
+export const offersUpdate = (spec: DaggerSpec): boolean =>
+  spec.late?.update !== undefined || (spec.streams.length === 1 && !spec.forward);
+
 /** The rule for late rows; none where they are dropped. */
 const lateRows = (keep: string, update: Duration | undefined): LateRows | undefined =>
   keep || update ? create(LateRowsSchema, { keep, update }) : undefined;

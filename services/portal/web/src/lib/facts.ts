@@ -1,6 +1,6 @@
 import type { DaggerCost } from "../gen/daggers/v1/access_service_pb.ts";
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
-import { bytes, clock, count, lasting, ms, since } from "./format.ts";
+import { bytes, clock, count, lasting, many, ms, since } from "./format.ts";
 import { fresh, took, waiting } from "./freshness.ts";
 import type { Metric } from "./minutes.ts";
 import type { Word } from "./terms.ts";
@@ -55,7 +55,11 @@ export function factsOf(vitals: Vitals, now: number, cost?: DaggerCost): Fact[] 
       note: reasons === 1 ? "records, 1 reason" : `records, ${count(reasons)} reasons`,
       metric: "quarantined",
     },
-    { title: "Memory", value: bytes(vitals.memoryBytes), note: `${count(vitals.stateRows)} open groups` },
+    {
+      title: "Memory",
+      value: vitals.memoryBytes ? bytes(vitals.memoryBytes) : "–",
+      note: many(vitals.stateRows, "open group"),
+    },
     ...(cost?.age ? [costOf(cost)] : []),
   ];
 }

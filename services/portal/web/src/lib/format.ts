@@ -59,6 +59,14 @@ export function formats(locales: readonly string[], timeZone: string): Formats {
 /** As who looks at this page writes them. */
 export const { count, amount, degrees, clock, zoned, instant, tick, zone } = formats(LOCALES, ZONE);
 
+/** How many of a thing: 1 row, 1,204 rows. */
+export const many = (value: number | bigint, noun: string): string =>
+  `${count(value)} ${noun}${Number(value) === 1 ? "" : "s"}`;
+
+/** A column's type as pages write types: BIGINT, ARRAY<STRING>; names of fields in it stay. */
+export const typeName = (type: string): string =>
+  type.replace(/\w+(?!\w*\s*:)/g, (word) => word.toUpperCase());
+
 /** Milliseconds since 1970; null for a time that is not said. */
 export const ms = (time: Timestamp | undefined): number | null =>
   time ? Number(time.seconds) * 1000 + time.nanos / 1e6 : null;

@@ -1,5 +1,5 @@
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
-import { count, ms, since } from "./format.ts";
+import { count, many, ms, since } from "./format.ts";
 
 /** 5.9 s, 340 ms, 12 min: how long it took. */
 export function took(milliseconds: bigint): string {
@@ -16,7 +16,7 @@ export function waiting(vitals: Vitals, now = Date.now()): [string, string, stri
       const oldest = ms(spool.since);
       const age = oldest === null ? [] : [`the oldest for ${since(oldest, now)}`];
       const pace = spool.paused ? "paused" : `${count(spool.rowsPerSecond)} rows/s are written`;
-      return [`Waits for ${sink}`, `${count(Number(spool.rows))} rows`, [...age, pace].join("; ")];
+      return [`Waits for ${sink}`, many(spool.rows, "row"), [...age, pace].join("; ")];
     });
 }
 

@@ -7,7 +7,7 @@ import { DaggerSchema, Phase } from "../gen/daggers/v1/dagger_pb.ts";
 import { OutputColumn_Role as Role, OutputColumnSchema } from "../gen/daggers/v1/findings_pb.ts";
 import { type Row, RowSchema } from "../gen/daggers/v1/output_pb.ts";
 import { lines } from "./diff.ts";
-import { bytes, count, formats, since } from "./format.ts";
+import { bytes, count, formats, many, since, typeName } from "./format.ts";
 import { words } from "./happened.ts";
 import { byUrgency, finder, trouble } from "./phase.ts";
 import { offset } from "./places.ts";
@@ -110,6 +110,25 @@ describe("words", () => {
     expect(count(9007199254740993n)).toBe("9,007,199,254,740,993");
   });
   it("of events", () => expect(words("daggers.v1.RelaunchScheduled")).toBe("relaunch scheduled"));
+});
+
+describe("how many", () => {
+  it("is said with the word for one and for more", () => {
+    expect([many(0, "row"), many(1n, "row"), many(1_204, "row")]).toEqual(["0 rows", "1 row", "1,204 rows"]);
+  });
+});
+
+describe("types", () => {
+  it("are written in capitals, the names of fields in them as they are", () => {
+    const written = ["bigint", "array<string>", "decimal(10,2)", "struct<cityId:int,at:timestamp>"];
+
+    expect(written.map(typeName)).toEqual([
+      "BIGINT",
+      "ARRAY<STRING>",
+      "DECIMAL(10,2)",
+      "STRUCT<cityId:INT,at:TIMESTAMP>",
+    ]);
+  });
 });
 
 describe("problems", () => {

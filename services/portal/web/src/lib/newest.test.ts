@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Newest } from "./newest.ts";
 
 /** Asks that are answered when the test says so. */
@@ -11,6 +11,7 @@ function asking() {
       signal.addEventListener("abort", () => done());
     });
     if (isNewest()) newest.push(text);
+    return true;
   });
   const answer = async (): Promise<void> => {
     asks.at(-1)!.answer();
@@ -58,5 +59,48 @@ describe("the newest", () => {
     await answer();
 
     expect(asks()).toEqual(["a"]);
+  });
+});
+
+describe("what nobody answers", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+  /** Asks, of which the first `unanswered` ones are not answered. */
+  function asking(unanswered: number) {
+    const asks: string[] = [];
+    const made = new Newest<string>(async (text) => asks.push(text) > unanswered);
+    return { made, asks };
+  }
+
+  it("is asked again, later each time, until somebody does", async () => {
+    const { made, asks } = asking(2);
+    made.put("a");
+
+    await vi.advanceTimersByTimeAsync(1_500);
+    expect(asks).toEqual(["a", "a"]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(asks).toEqual(["a", "a"]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(asks).toEqual(["a", "a", "a"]);
+  });
+  it("is never asked again once something newer is", async () => {
+    const { made, asks } = asking(1);
+    made.put("a");
+    await vi.advanceTimersByTimeAsync(500);
+    made.put("ab");
+
+    await vi.advanceTimersByTimeAsync(60_000);
+
+    expect(asks).toEqual(["a", "ab"]);
+  });
+  it("is not asked again once the page is left", async () => {
+    const { made, asks } = asking(1);
+    made.put("a");
+    await vi.advanceTimersByTimeAsync(500);
+    made.stop();
+
+    await vi.advanceTimersByTimeAsync(60_000);
+
+    expect(asks).toEqual(["a"]);
   });
 });

@@ -38,12 +38,12 @@ export function trouble(dagger: Dagger): { what: string; next: string } | null {
 }
 const warned = (dagger: Dagger) => dagger.vitals?.warnings[0];
 
-/** 1,204 rows/min · up 9 days. */
+/** 1,204 rows/min · for 9 days, as long as it has been in its state. */
 export function doing(dagger: Dagger, now = Date.now()): string {
   const rows = dagger.vitals?.rowsPerS;
   const at = ms(dagger.phaseTime);
   const rate = rows === undefined ? "" : `${count(Math.round(rows * 60))} rows/min · `;
-  return `${rate}${resting(dagger.phase) ? "for" : "since"} ${since(at, now)}`;
+  return `${rate}for ${since(at, now)}`;
 }
 
 /** Where a sink of a kind writes: the first of its names, and else its address. */

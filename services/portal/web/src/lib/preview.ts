@@ -4,7 +4,7 @@ import {
   PreviewDone_Reason as Reason,
   PreviewProgress_Phase as Phase,
 } from "../gen/daggers/v1/preview_pb.ts";
-import { count } from "./format.ts";
+import { count, many } from "./format.ts";
 
 /** What a preview does now. */
 export function doing(progress: PreviewProgress | null): string {
@@ -27,7 +27,7 @@ const tally = (many: Record<string, bigint>): string =>
 
 /** What its end counts, for one line. */
 export function counts(done: PreviewDone): string {
-  const parts = [`${count(done.records)} records`, `${count(done.rows)} rows`];
+  const parts = [many(done.records, "record"), many(done.rows, "row")];
   if (done.late) parts.push(`${count(done.late)} late`);
   if (done.series) parts.push(`${count(done.series)} series`);
   return `${parts.join(" · ")} · ${count(Number(done.totalMs) / 1000)} s`;
@@ -36,9 +36,8 @@ export function counts(done: PreviewDone): string {
 /** What somebody should know of its end, a sentence each. */
 export function remarks(done: PreviewDone): string[] {
   const told = [ENDS[done.reason] ?? ""];
-  if (done.rowsLeftOut) told.push(`${count(done.rowsLeftOut)} rows are left out: too many, or too large.`);
-  if (done.recordsLeftOut)
-    told.push(`${count(done.recordsLeftOut)} older records of the range were not read.`);
+  if (done.rowsLeftOut) told.push(`Left out: ${many(done.rowsLeftOut, "row")}, too many or too large.`);
+  if (done.recordsLeftOut) told.push(`Not read: ${many(done.recordsLeftOut, "older record")} of the range.`);
   if (Object.keys(done.quarantined).length) told.push(`Would be quarantined: ${tally(done.quarantined)}.`);
   if (Object.keys(done.invalid).length)
     told.push(`Values that functions could not use: ${tally(done.invalid)}.`);

@@ -13,7 +13,7 @@ import {
   type TestResult,
 } from "../gen/daggers/v1/query_tests_pb.ts";
 import { tableOf } from "./draft.ts";
-import { count } from "./format.ts";
+import { count, many } from "./format.ts";
 import { doing } from "./preview.ts";
 
 const MASKED = "(masked)";
@@ -107,10 +107,9 @@ export const progress = (at: TestProgress | null): string =>
 export function verdict(result: TestResult): string {
   const took = `${count(Number(result.tookMs) / 1000)} s`;
   if (result.error) return `Could not be run, ${took}`;
-  const differences = count(result.differencesTotal);
   return result.passed
-    ? `${count(result.rows)} rows, ${took}`
-    : `${differences} difference${result.differencesTotal === 1 ? "" : "s"}, ${took}`;
+    ? `${many(result.rows, "row")}, ${took}`
+    : `${many(result.differencesTotal, "difference")}, ${took}`;
 }
 
 /** A row that differs, column by column: what was expected, what came, and whether that is another. */

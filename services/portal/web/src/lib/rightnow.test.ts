@@ -35,12 +35,12 @@ describe("is it right now", () => {
       "good",
       "Yes: 95 of 100 rows are in influx within 5.9 s of the end of their window, and nothing was late or quarantined in the last 5 min.",
     ]);
-    expect(said(dagger(Phase.RUNNING, {}))[1]).toMatch(/^Yes: it runs since .+, and nothing was late/);
+    expect(said(dagger(Phase.RUNNING, {}))[1]).toMatch(/^Yes: it has run since .+, and nothing was late/);
   });
   it("mostly, where rows are missing", () => {
     expect(said(dagger(Phase.RUNNING, { recentLateRows: 3n, recentQuarantined: 12n }))).toEqual([
       "warn",
-      "Mostly: it runs, and in the last 5 min 3 rows were late and 12 records were quarantined.",
+      "Mostly: it runs, with 3 late rows and 12 quarantined records in the last 5 min.",
     ]);
   });
   it("not quite, and why", () => {
@@ -51,18 +51,18 @@ describe("is it right now", () => {
     ]);
     const quota = [{ code: "TEAM_QUOTA", message: "Team pricing has more than 1 daggers" }];
     expect(said(dagger(Phase.RUNNING, { warnings: quota }))[0]).toBe("good");
-    expect(said(dagger(Phase.DEGRADED, {}))[1]).toMatch(/^Not quite: it is degraded since /);
+    expect(said(dagger(Phase.DEGRADED, {}))[1]).toMatch(/^Not quite: it has been degraded since /);
   });
   it("no, or not yet", () => {
     const lastError = { reason: "BAD", detail: "the topic is gone" };
     expect(said(dagger(Phase.FAILED, {}, { lastError }))).toEqual(["bad", "No: The topic is gone."]);
-    expect(said(dagger(Phase.STARTING, {}))[1]).toMatch(/^Not yet: it is starting since .+\.$/);
+    expect(said(dagger(Phase.STARTING, {}))[1]).toMatch(/^Not yet: it has been starting since .+\.$/);
     const turn = [{ code: "WAITS_FOR_TURN", message: "it waits for its turn to start" }];
     expect(said(dagger(Phase.STOPPING, { warnings: turn }))).toEqual([
       "warn",
       "Not yet: It waits for its turn to start.",
     ]);
-    expect(said(dagger(Phase.STOPPED, {}))[1]).toMatch(/^It writes no rows: it is stopped since /);
+    expect(said(dagger(Phase.STOPPED, {}))[1]).toMatch(/^It writes no rows: it has been stopped since /);
     expect(said(dagger(Phase.RUNNING, { rows: 0n }))[1]).toMatch(/has written no rows yet/);
   });
   it("nobody knows, where nothing was heard for long", () => {

@@ -1,6 +1,6 @@
 import { type Dagger, Phase } from "../gen/daggers/v1/dagger_pb.ts";
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
-import { count, ms, zoned } from "./format.ts";
+import { many, ms, zoned } from "./format.ts";
 import { took } from "./freshness.ts";
 import { type Tone, tone, trouble, word } from "./phase.ts";
 import { ageOf, still } from "./standing.ts";
@@ -12,6 +12,8 @@ const WAITS_FOR_TURN = "WAITS_FOR_TURN";
 export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: string } {
   const at = ms(dagger.phaseTime);
   const since = at === null ? "" : ` since ${zoned(at, now)}`;
+  const state = word(dagger.phase).toLowerCase();
+  const is = since ? `it has been ${state}${since}` : `it is ${state}`;
   const heard = ms(dagger.vitals?.heardTime);
   // What a whole team uses is no fault of this one.
   const fault = dagger.vitals?.warnings[0]?.code === OF_TEAM ? null : trouble(dagger);
@@ -19,17 +21,16 @@ export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: strin
   if (dagger.phase === Phase.FAILED || shown === "bad")
     return {
       tone: "bad",
-      text: `No: ${fault ? fault.what : `it is ${word(dagger.phase).toLowerCase()}${since}.`}`,
+      text: `No: ${fault ? fault.what : `${is}.`}`,
     };
   if (shown === "idle") {
     const starts =
       [Phase.PENDING, Phase.STARTING].includes(dagger.phase) ||
       dagger.vitals?.warnings[0]?.code === WAITS_FOR_TURN;
-    const state = word(dagger.phase).toLowerCase();
     if (fault && starts) return { tone: "warn", text: `Not yet: ${fault.what}` };
     return {
       tone: "idle",
-      text: `${starts ? "Not yet: it is" : "It writes no rows: it is"} ${state}${since}.`,
+      text: `${starts ? "Not yet" : "It writes no rows"}: ${is}.`,
     };
   }
   if (still(heard, now))
@@ -37,23 +38,25 @@ export function rightNow(dagger: Dagger, now: number): { tone: Tone; text: strin
   if (fault || shown === "warn")
     return {
       tone: "warn",
-      text: `Not quite: ${fault?.what ?? `it is ${word(dagger.phase).toLowerCase()}${since}.`}`,
+      text: `Not quite: ${fault?.what ?? `${is}.`}`,
     };
-  return dagger.vitals ? doing(dagger.vitals, since) : { tone: "good", text: `It runs${since}.` };
+  return dagger.vitals
+    ? doing(dagger.vitals, since)
+    : { tone: "good", text: since ? `It has run${since}.` : "It runs." };
 }
 
 /** Of a dagger that runs, and of which nobody has said that anything is wrong. */
 function doing(vitals: Vitals, since: string): { tone: Tone; text: string } {
   const lost = [
-    vitals.recentLateRows ? `${count(vitals.recentLateRows)} rows were late` : "",
-    vitals.recentQuarantined ? `${count(vitals.recentQuarantined)} records were quarantined` : "",
+    vitals.recentLateRows ? many(vitals.recentLateRows, "late row") : "",
+    vitals.recentQuarantined ? many(vitals.recentQuarantined, "quarantined record") : "",
   ].filter(Boolean);
   if (lost.length)
-    return { tone: "warn", text: `Mostly: it runs, and in the last 5 min ${lost.join(" and ")}.` };
+    return { tone: "warn", text: `Mostly: it runs, with ${lost.join(" and ")} in the last 5 min.` };
   if (!vitals.rows)
     return {
       tone: "idle",
-      text: `It runs${since}, and has written no rows yet: they come when a window closes.`,
+      text: `It has run${since} and has written no rows yet: they come when a window closes.`,
     };
   const [sink, worst] = Object.entries(vitals.freshness).reduce<[string, bigint]>(
     (found, [name, each]) => (each.rows && each.p95Ms > found[1] ? [name, each.p95Ms] : found),
@@ -64,6 +67,6 @@ function doing(vitals: Vitals, since: string): { tone: Tone; text: string } {
     : "";
   return {
     tone: "good",
-    text: `Yes${fresh || `: it runs${since}`}, and nothing was late or quarantined in the last 5 min.`,
+    text: `Yes${fresh || `: it has run${since}`}, and nothing was late or quarantined in the last 5 min.`,
   };
 }

@@ -9,7 +9,7 @@ import {
   PreviewProgress_Phase as Phase,
   PreviewProgressSchema,
 } from "../gen/daggers/v1/preview_pb.ts";
-import { SinkSchema, StreamSchema } from "../gen/daggers/v1/spec_pb.ts";
+import { DaggerSpecSchema, SinkSchema, StreamSchema } from "../gen/daggers/v1/spec_pb.ts";
 import { options, values } from "./completion.ts";
 import * as drafts from "./draft.ts";
 import { publishes, takesLate } from "./publishes.ts";
@@ -133,6 +133,17 @@ describe("a sink of late records", () => {
     expect([both.late?.keep, seconds(both.late?.update)]).toEqual(["late", "600"]);
     expect(seconds(withSink(both, 1, null).late?.update)).toBe("600");
     expect(withUpdate(withSink(both, 1, null), duration("")).late).toBeUndefined();
+  });
+  it("offers late updates to one stream, and as long as they are chosen", () => {
+    const of = (streams: string[], update?: string) =>
+      drafts.offersUpdate(
+        drafts.withUpdate(
+          create(DaggerSpecSchema, { streams: streams.map((stream) => ({ stream })) }),
+          drafts.duration(update ?? ""),
+        ),
+      );
+
+    expect([of(["a"]), of(["a", "b"]), of(["a", "b"], "600")]).toEqual([true, false, true]);
   });
 });
 
