@@ -15,6 +15,7 @@ from cli.framework.watch_resumption import by_sequence, resume
 from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 from daggerclient.times import iso
+from daggerspec.alertrules import format_key
 
 alerts = group()
 FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
@@ -71,7 +72,7 @@ def table(out: Printer, selected: Sequence[gateway_pb2.Alert], *, resolved: bool
 def condition(alert: gateway_pb2.Alert) -> str:
     """Name the condition of an alert in a word; of a rule on rows, the rule and its key."""
     if alert.rule:
-        return " ".join([alert.rule, *(f"{name}={alert.key[name]}" for name in sorted(alert.key))])
+        return f"{alert.rule} {format_key(alert.key)}".rstrip()
     return alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
 
 
