@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec.alertrules import key_digest
 
@@ -123,9 +123,19 @@ def condition_name(condition: Condition) -> str:
     return name.lower().replace("_", " ")
 
 
+def condition_label(condition: Condition) -> str:
+    """Return a condition as a value of a label, and in keys: `no_progress`; of every rule on rows `rule`."""
+    return condition_name(condition).replace(" ", "_")
+
+
 def severity_name(severity: Severity) -> str:
     """Return a severity in a word: critical, error, warning."""
     return alerts_pb2.AlertSeverity.Name(severity).removeprefix("ALERT_SEVERITY_").lower()
+
+
+def domain_name(domain: events_pb2.ErrorDomain.ValueType) -> str:
+    """Return who has to act: USER, EXTERNAL, INTERNAL; empty where nobody knows."""
+    return events_pb2.ErrorDomain.Name(domain).removeprefix("ERROR_DOMAIN_") if domain else ""
 
 
 def subject(meta: alerts_pb2.AlertMeta) -> str:
@@ -141,7 +151,7 @@ def _subject(dagger: str, rule: str, key: Mapping[str, str]) -> str:
 
 def dedup_key(dagger: str, condition: Condition) -> str:
     """Return the key that receivers fold repeats by. At most 255 characters, for PagerDuty."""
-    return f"daggers/{dagger}/{condition_name(condition).replace(' ', '_')}"[:255]
+    return f"daggers/{dagger}/{condition_label(condition)}"[:255]
 
 
 def dedup_key_of(meta: alerts_pb2.AlertMeta) -> str:
