@@ -11,7 +11,9 @@ from fleet.alerts.alert import Alert, condition_label, domain_name, severity_nam
 Labels: TypeAlias = Mapping[str, str]
 """Label -> value. One that an incident lacks is the same as an empty one."""
 NAMES: Final = ("dagger", "condition", "severity", "team", "domain", "rule")
-"""Labels of every incident; one of a rule on rows has the values of its key, too: `key_COLUMN`."""
+"""Labels of incidents; those of a rule on rows have the values of its key, too: `key_COLUMN`."""
+KEY: Final = "key_"
+"""Prefix of those labels."""
 _NOT_OF_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -35,4 +37,4 @@ def name_key_label(column: str) -> str:
     """Return the label of a column of a key, a valid name: what may stand in none is `_` and its code point
     in hexadecimal and `_`, so that two columns have two labels.
     """
-    return "key_" + _NOT_OF_A_NAME.sub(lambda found: f"_{ord(found[0]):x}_", column)
+    return KEY + _NOT_OF_A_NAME.sub(lambda found: f"_{ord(found[0]):x}_", column)
