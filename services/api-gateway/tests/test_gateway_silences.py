@@ -174,6 +174,17 @@ async def test_editors_silence_their_own_team_and_see_no_silence_of_another(
     assert (await editor.ask("ExpireSilence", id=own.silence.id)).silence.ended_by == "account:builds"
 
 
+async def test_who_was_never_told_of_what_is_over_within_a_silence_is_shown_as_such(
+    root: Asking, harness: Any
+) -> None:
+    made = await root.silence("dagger=abc")
+    over = alerts_pb2.AlertResolved(meta=fired("abc").meta, summary="it runs again")
+    await harness.alerts.append(Draft("over", "/health-monitor/t", "s", datetime.now(UTC), over))
+    listed = await root.ask("ListAlerts", dagger="abc", include_resolved=True, min_sequence=made.sequence + 1)
+
+    assert [each.state for each in listed.alerts[0].deliveries] == [pb.AlertDelivery.STATE_WITHHELD]
+
+
 async def test_a_silence_that_is_not_there_is_not_ended(root: Asking, refusal: Refused) -> None:
     made = await root.silence("dagger=abc")
     error = await refusal(root.ask("ExpireSilence", id=made.silence.id[:-1]))

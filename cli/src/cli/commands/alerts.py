@@ -96,7 +96,7 @@ def silence(
     ] = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Notify nobody of some alerts for a while; those that still fire at its end are notified then.
+    """Stop notifying anybody of some alerts for a while; those that still fire then are notified at its end.
 
     Needs the right to edit in the team. Alerts fire and resolve all the same, and `daggers alerts list` shows
     what holds them back. `daggers alerts unsilence` ends it.
@@ -137,7 +137,7 @@ def unsilence(
     id_: Annotated[str, typer.Argument(metavar="ID", help="As `daggers alerts silences` shows it.")],
     dry_run: DryRun = False,
 ) -> None:
-    """End a silence now; alerts that it holds back and that still fire are notified.
+    """Stop a silence now; alerts that it holds back and that still fire are notified.
 
     Needs the right to edit in its team. One that is over stays as it is.
     """
@@ -265,6 +265,8 @@ def _find_team(gateway: Gateway, matchers: Sequence[str]) -> str:
 def _delivery(delivery: gateway_pb2.AlertDelivery) -> str:
     if delivery.state == State.STATE_SENT:
         return delivery.receiver
+    if delivery.state == State.STATE_WITHHELD:
+        return f"{delivery.receiver} withheld"
     if delivery.state == State.STATE_FAILED:
         return f"{delivery.receiver} failed: {delivery.reason}"
     return f"{delivery.receiver} {f'tried again: {delivery.reason}' if delivery.reason else 'due'}"
