@@ -127,7 +127,7 @@ def list_silences(
     request = gateway_pb2.ListSilencesRequest(include_ended=ended)
     with session.connect(FLAGS) as gateway:
         pages = gateway.pages(gateway.alerts.ListSilences, request)
-        listed = [each for page in pages for each in page.silences]
+        listed = [silence for page in pages for silence in page.silences]
     SILENCES.show_all(session.out, listed)
 
 

@@ -35,9 +35,9 @@ def _span(text: str) -> timedelta | None:
 
 def instant(flag: str, text: str, now: datetime) -> datetime:
     """Parse the instant of a flag, in UTC unless it has an offset. Raises: MisusedError."""
-    at = ago(text, now) or _parse(text)
-    if at is not None:
-        return at
+    time = ago(text, now) or _parse(text)
+    if time is not None:
+        return time
     raise MisusedError(
         f"{flag} {text}: it must be a duration such as 30s, 10m, 2h or 1d, or an instant such as"
         " 2026-01-31T12:00:00Z"
@@ -47,9 +47,9 @@ def instant(flag: str, text: str, now: datetime) -> datetime:
 def ahead(flag: str, text: str, now: datetime) -> datetime:
     """Parse the instant of a flag that may be to come, a span being after now. Raises: MisusedError."""
     after = _span(text)
-    at = _parse(text) if after is None else now + after
-    if at is not None:
-        return at
+    time = _parse(text) if after is None else now + after
+    if time is not None:
+        return time
     raise MisusedError(
         f"{flag} {text}: it must be a duration from now on such as 10m, 2h or 1d, or an instant such as"
         " 2026-01-31T12:00:00Z"

@@ -42,7 +42,7 @@ def no_entry(kind: str, name: str, names: Iterable[str]) -> ApiError:
 def no_silence(id_: str, ids: Iterable[str]) -> ApiError:
     """Build the NOT_FOUND error of a silence, with a suggestion of the same team."""
     team = id_.rpartition("/")[0]
-    own = [each for each in ids if each.rpartition("/")[0] == team]
+    own = [name for name in ids if name.rpartition("/")[0] == team]
     return _not_found("silence", id_, f"there is no silence {id_}, or it ended more than 30 days ago", own)
 
 

@@ -201,7 +201,7 @@ class Ledger:
             return False  # what cannot be read holds nothing back: people are told
         if silence.id in self.silences:
             return False
-        old = [each.id for each in self.silences.values() if each.end < record.time - LONGEST]
+        old = [name for name, older in self.silences.items() if older.end < record.time - LONGEST]
         for name in old:
             del self.silences[name]
         self.silences[silence.id] = silence

@@ -55,7 +55,7 @@ async def create(request: pb.CreateSilenceRequest, alerts: Alerts) -> pb.CreateS
             silence=build_message(before), alerts=ledger.count_matches(before), sequence=ledger.sequence
         )
     silence = _read(request, id_, now)
-    active = sum(each.team == silence.team and each.end > now for each in ledger.silences.values())
+    active = sum(other.team == silence.team and other.end > now for other in ledger.silences.values())
     if active >= MOST_ACTIVE:
         raise _too_many_error(silence.team, active)
     message, matched, sequence = build_message(silence), ledger.count_matches(silence), 0

@@ -37,4 +37,4 @@ def name_key_label(column: str) -> str:
     """Return the label of a column of a key, a valid name: what may stand in none is `_` and its code point
     in hexadecimal and `_`, so that two columns have two labels.
     """
-    return KEY + _NOT_OF_A_NAME.sub(lambda found: f"_{ord(found[0]):x}_", column)
+    return KEY + _NOT_OF_A_NAME.sub(lambda match: f"_{ord(match[0]):x}_", column)
