@@ -20,8 +20,8 @@ from eventlog.testing import START
 WHY = ("--for", "2h", "--reason", "new disk")
 
 
-def written() -> MemoryLog:
-    """The alerts topic."""
+def build_log() -> MemoryLog:
+    """Build the alerts topic."""
     log = MemoryLog()
     meta = alerts_pb2.AlertMeta(
         epoch=0, dagger="orders", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=1
@@ -37,22 +37,22 @@ def written() -> MemoryLog:
 @pytest.fixture
 def gateway(serve: Callable[..., int]) -> str:
     """Address of a gateway that has this alert and no silence."""
-    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), alerts=written)}"
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), alerts=build_log)}"
 
 
 def test_a_silence_is_made_listed_shown_on_its_alert_and_ended(shell: Any) -> None:
-    code, made, _ = shell("alerts", "silence", "dagger=ord*", "--team", "pricing", *WHY, "-o", "json")
-    silence = json.loads(made)["silence"]
+    code, created, _ = shell("alerts", "silence", "dagger=ord*", "--team", "pricing", *WHY, "-o", "json")
+    silence = json.loads(created)["silence"]
     _, listed, _ = shell("alerts", "silences")
     _, alerts, _ = shell("alerts", "list")
-    ended, said, _ = shell("alerts", "unsilence", silence["id"])
+    ended, text, _ = shell("alerts", "unsilence", silence["id"])
     _, after, _ = shell("alerts", "silences", "--all", "-o", "json")
 
-    assert (code, json.loads(made)["alerts"], silence["matchers"]) == (0, 1, ["dagger=ord*"])
+    assert (code, json.loads(created)["alerts"], silence["matchers"]) == (0, 1, ["dagger=ord*"])
     assert listed.split()[8:12] == [silence["id"], "pricing", "dagger=ord*", "1"]
     assert f"silenced until {silence['end'][:19]}" in " ".join(alerts.split())
     assert "new disk; slack due" in " ".join(alerts.split())
-    assert (ended, said) == (0, f"the end of silence {silence['id']} releases 1 open alert\n")
+    assert (ended, text) == (0, f"the end of silence {silence['id']} releases 1 open alert\n")
     assert [one["silence"]["id"] for one in json.loads(after)] == [silence["id"]]
     assert shell("alerts", "silences")[2] == "nothing is silenced\n"
 

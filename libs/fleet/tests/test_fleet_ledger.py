@@ -315,11 +315,11 @@ def test_a_silence_that_is_ended_holds_nothing_back() -> None:
 
 def test_what_is_over_within_a_silence_is_told_to_those_alone_who_show_it_as_open() -> None:
     untold = given(STARTED, silence(0, 60), fired(), is_over())
-    told = given(STARTED, fired(), take(), silence(0, 60), is_over())
+    notified = given(STARTED, fired(), take(), silence(0, 60), is_over())
 
     assert [next_told(untold, second) for second in (30, 90)] == [None, None]
-    assert [next_told(told, second) for second in (30, 90)] == [None, "bookings"]
-    assert told.alert("bookings", FAILED).deliveries["pagerduty"].done  # it had not heard of the begin
+    assert [next_told(notified, second) for second in (30, 90)] == [None, "bookings"]
+    assert notified.alert("bookings", FAILED).deliveries["pagerduty"].done  # it had not heard of the begin
 
 
 def test_an_incident_that_comes_and_goes_in_a_silence_leaves_the_end_of_the_one_before_to_be_told() -> None:

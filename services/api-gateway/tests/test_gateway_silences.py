@@ -1,4 +1,4 @@
-"""Silences through a gateway: what is asked, refused, folded and shown, and by whom."""
+"""Silences through a gateway: what is written, refused, folded and shown, and by whom."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOT, FILE = "root", {hashlib.sha256(b"root").digest(): "root"}
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
 
 
-def fired(dagger: str, team: str = "pricing") -> alerts_pb2.AlertFired:
+def build_fired(dagger: str, team: str = "pricing") -> alerts_pb2.AlertFired:
     meta = alerts_pb2.AlertMeta(
         epoch=0, dagger=dagger, condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=1
     )
@@ -47,8 +47,8 @@ class Asking:
         return await getattr(stub, method)(request, timeout=30, metadata=self._metadata)
 
     async def silence(self, *matchers: str, **fields: Any) -> Any:
-        asked = {"team": "pricing", "duration": HOUR, "reason": "deploy", **fields}
-        return await self.ask("CreateSilence", matchers=matchers, **asked)
+        fields_ = {"team": "pricing", "duration": HOUR, "reason": "deploy", **fields}
+        return await self.ask("CreateSilence", matchers=matchers, **fields_)
 
     async def silences(self, **fields: Any) -> list[str]:
         return [one.silence.id for one in (await self.ask("ListSilences", **fields)).silences]
@@ -59,13 +59,15 @@ class Asking:
         register = pb.RegisterTeamRequest(team=access_pb2.Team(name=team), request_id=team)
         await access.RegisterTeam(register, timeout=30, metadata=self._metadata)
         create = pb.CreateServiceAccountRequest(name=name, team=team, role=role)
-        made = await access.CreateServiceAccount(create, timeout=30, metadata=self._metadata)
-        return Asking(self._client, made.token)
+        created = await access.CreateServiceAccount(create, timeout=30, metadata=self._metadata)
+        return Asking(self._client, created.token)
 
 
 @pytest.fixture
 async def root(harness: Any) -> AsyncIterator[Asking]:
-    for number, message in enumerate([CLAIM, fired("abc"), fired("abd"), fired("xyz", "supply")]):
+    for number, message in enumerate(
+        [CLAIM, build_fired("abc"), build_fired("abd"), build_fired("xyz", "supply")]
+    ):
         await harness.alerts.append(Draft(f"a{number}", "/health-monitor/t", "s", START, message))
     async with harness.running(tokens=lambda: FILE, enforce=True) as client:
         yield Asking(client)
@@ -137,9 +139,9 @@ async def test_all_that_is_wrong_with_a_silence_is_said_at_once(root: Asking, re
 
 async def test_a_team_has_a_hundred_silences_at_most(root: Asking, refusal: Refused) -> None:
     for number in range(100):
-        made = await root.silence(f"dagger=d{number}")
+        created = await root.silence(f"dagger=d{number}")
     error = await refusal(root.silence("dagger=abc"))
-    await root.ask("ExpireSilence", id=made.silence.id)
+    await root.ask("ExpireSilence", id=created.silence.id)
 
     assert (error.reason, error.metadata["limit"]) == ("TOO_MANY_SILENCES", "100")
     assert (await root.silence("dagger=abc")).alerts == 1
@@ -177,19 +179,21 @@ async def test_editors_silence_their_own_team_and_see_no_silence_of_another(
 async def test_who_was_never_told_of_what_is_over_within_a_silence_is_shown_as_such(
     root: Asking, harness: Any
 ) -> None:
-    made = await root.silence("dagger=abc")
-    over = alerts_pb2.AlertResolved(meta=fired("abc").meta, summary="it runs again")
+    created = await root.silence("dagger=abc")
+    over = alerts_pb2.AlertResolved(meta=build_fired("abc").meta, summary="it runs again")
     await harness.alerts.append(Draft("over", "/health-monitor/t", "s", datetime.now(UTC), over))
-    listed = await root.ask("ListAlerts", dagger="abc", include_resolved=True, min_sequence=made.sequence + 1)
+    listed = await root.ask(
+        "ListAlerts", dagger="abc", include_resolved=True, min_sequence=created.sequence + 1
+    )
 
     assert [each.state for each in listed.alerts[0].deliveries] == [pb.AlertDelivery.STATE_WITHHELD]
 
 
 async def test_a_silence_that_is_not_there_is_not_ended(root: Asking, refusal: Refused) -> None:
-    made = await root.silence("dagger=abc")
-    error = await refusal(root.ask("ExpireSilence", id=made.silence.id[:-1]))
+    created = await root.silence("dagger=abc")
+    error = await refusal(root.ask("ExpireSilence", id=created.silence.id[:-1]))
 
-    assert (error.code, error.metadata["suggestion"]) == (grpc.StatusCode.NOT_FOUND, made.silence.id)
+    assert (error.code, error.metadata["suggestion"]) == (grpc.StatusCode.NOT_FOUND, created.silence.id)
 
 
 async def test_who_watches_an_alert_is_told_that_it_is_silenced(
@@ -198,10 +202,10 @@ async def test_who_watches_an_alert_is_told_that_it_is_silenced(
     stub = gateway_pb2_grpc.AlertServiceStub(root._client.channel)
     request = pb.WatchAlertsRequest(dagger="abc", since_sequence=3)
     watching = stub.WatchAlerts(request, metadata=root._metadata)
-    made = await root.silence("dagger=abc")
+    created = await root.silence("dagger=abc")
     (step,) = await steps(watching, 1)
 
-    assert (step.sequence, step.alert.silence) == (made.sequence, made.silence)
+    assert (step.sequence, step.alert.silence) == (created.sequence, created.silence)
 
 
 async def test_a_record_that_is_not_read_back_in_time_is_an_error_that_says_what_to_do() -> None:

@@ -16,7 +16,7 @@ SECOND = timedelta(seconds=1)
 
 async def silence(world: Any, until: datetime, *matchers: str) -> None:
     """Write a silence as a gateway does, from now on."""
-    asked = Silence(
+    silence_ = Silence(
         id="pricing/1",
         matchers=tuple(map(parse_matcher, matchers)),
         begin=world.now,
@@ -24,8 +24,8 @@ async def silence(world: Any, until: datetime, *matchers: str) -> None:
         author="user:ada",
         reason="deploy",
     )
-    created = alerts_pb2.SilenceCreated(silence=build_message(asked))
-    await world.alerts.append(Draft("silence", "/api-gateway/test", asked.id, world.now, created))
+    created = alerts_pb2.SilenceCreated(silence=build_message(silence_))
+    await world.alerts.append(Draft("silence", "/api-gateway/test", silence_.id, world.now, created))
 
 
 async def end_silence(world: Any) -> None:

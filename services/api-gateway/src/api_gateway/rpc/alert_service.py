@@ -193,8 +193,8 @@ def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
     failure = delivery.failure or alerts_pb2.NotificationFailed()
     state = kind.STATE_PENDING
     if delivery.done:
-        taken = kind.STATE_SENT if delivery.attempts else kind.STATE_WITHHELD
-        state = kind.STATE_FAILED if delivery.failure else taken
+        without_failure = kind.STATE_SENT if delivery.attempts else kind.STATE_WITHHELD
+        state = kind.STATE_FAILED if delivery.failure else without_failure
     return kind(
         receiver=receiver,
         state=state,

@@ -159,8 +159,8 @@ def _check_label(path: str, matcher: Matcher) -> Iterable[Violation]:
     if matcher.label in labels.NAMES or matcher.label.startswith(labels.KEY):
         return ()
     near = nearest(matcher.label, labels.NAMES)
-    known = f"{', '.join(labels.NAMES)} and {labels.KEY}COLUMN"
-    text = f"has the label {matcher.label}, and alerts have {known}{hint(near, '')}"
+    names = f"{', '.join(labels.NAMES)} and {labels.KEY}COLUMN"
+    text = f"has the label {matcher.label}, and alerts have {names}{hint(near, '')}"
     return (Violation(path, text, "UNKNOWN_LABEL", suggestion=near or ""),)
 
 

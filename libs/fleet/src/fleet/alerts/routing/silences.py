@@ -35,7 +35,7 @@ class Silence:
     team: str = ""
     """Team whose incidents it holds back; empty: all."""
     ended_by: str = ""
-    """Who ended it before its time; empty where nobody did."""
+    """Principal that ended it before its time; empty where nobody did."""
 
     def matches(self, labels: Labels) -> bool:
         """Tell whether it is of an incident with these labels, at whatever time."""
