@@ -164,6 +164,7 @@ def test_the_document_of_an_alert_has_all_that_is_known_of_it(shell: Any) -> Non
             "rule": None,
             "key": {},
             "values": {},
+            "silence": None,
         }
     ]
 

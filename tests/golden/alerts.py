@@ -10,6 +10,7 @@ from tests.golden.golden import FOLDER, decoded
 
 from fleet.alerts.alert import Alert
 from fleet.alerts.ledger import Ledger
+from fleet.alerts.routing.silences import build_message
 
 ALERTS = FOLDER / "alerts.json"
 ALERTS_STATE = FOLDER / "alerts_state.json"
@@ -35,6 +36,10 @@ def alerts_state(ledger: Ledger) -> dict[str, Any]:
             | {"fired": MessageToDict(alert.fired) if alert.fired else None}
             | {"resolved": MessageToDict(alert.resolved) if alert.resolved else None}
             for _, alert in sorted(ledger.alerts.items())
+        ],
+        "silences": [
+            MessageToDict(build_message(silence)) | {"ended_by": silence.ended_by}
+            for _, silence in sorted(ledger.silences.items())
         ],
         "unreadable": [[record.sequence, record.type, record.digest.hex()] for record in ledger.unreadable],
     }

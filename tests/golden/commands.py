@@ -48,6 +48,8 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "host confirm-gone": ["machine-2", "--yes"],
     "diff": ["orders", "1"],
     "archive describe": ["orders"],
+    "alerts silence": ["dagger=orders", "--for", "2h", "--reason", "new topic"],
+    "alerts unsilence": ["pricing/0f3a"],
     "rollback": ["orders", "--to", "1"],
     "sql check": ["--streams", "streams.json"],
     "delete": ["orders", "--yes"],

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from daggers.v1 import gateway_pb2
 from daggers.v1.alert_service_pb2 import Alert, AlertDelivery
+from daggers.v1.alerts_pb2 import AlertSilence
 from playwright.sync_api import Route, expect
 from tests.portal.answers import answer_once
 from tests.portal.conftest import Visit
@@ -98,6 +99,7 @@ def test_an_alert_of_a_dagger_stands_on_its_page_with_who_was_told(visit: Opened
             AlertDelivery(receiver="slack", state=AlertDelivery.STATE_SENT),
             AlertDelivery(receiver="pagerduty", state=AlertDelivery.STATE_FAILED, detail="it answers 400"),
         ],
+        silence=AlertSilence(author="user:ada", reason="new disk"),
     )
 
     def told(route: Route) -> None:
@@ -115,6 +117,7 @@ def test_an_alert_of_a_dagger_stands_on_its_page_with_who_was_told(visit: Opened
     expect(row).to_contain_text("no progress")
     expect(row).to_contain_text("Look at its log.")
     expect(row).to_contain_text("pagerduty: not notified, it answers 400")
+    expect(row).to_contain_text("by user:ada: new disk")
 
 
 def test_alerts_of_one_rule_stand_apart_by_its_keys(visit: Opened) -> None:

@@ -148,8 +148,8 @@ def test_a_decision_is_what_the_log_gave_and_did_not_take_back(
     roles = roles_by_hand(records, principal)
     gone = principal.account and principal.account not in fleet.catalogue.accounts
     needed = {
-        "LOOK_AROUND": 0, "READ": 1, "VALIDATE": 1, "PLAY": 1, "CHANGE": 2, "DELETE": 3, "MEMBERS": 3,
-        "ACCOUNTS": 3, "SINKS": 3,
+        "LOOK_AROUND": 0, "READ": 1, "VALIDATE": 1, "PLAY": 1, "CHANGE": 2, "SILENCE": 2, "DELETE": 3,
+        "MEMBERS": 3, "ACCOUNTS": 3, "SINKS": 3,
     }.get(action.name, 4)  # fmt: skip
     has = 0 if team == "" else roles.get(team, 0)
     expected = roles[""] == 4 or (not gone and (needed == 0 or needed <= has <= 3))
@@ -169,6 +169,8 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
     for name, dagger in fleet.daggers.items():
         of_one = {"dagger": view.to_proto(dagger, fleet)}
         alert = gateway_pb2.Alert(dagger=name, team=dagger.spec.team, summary=secret(dagger.spec.team))
+        reason = secret(dagger.spec.team) if dagger.spec.team else ""  # of all teams: shown to all
+        silence = gateway_pb2.ListedSilence(silence={"team": dagger.spec.team, "reason": reason})
         group = gateway_pb2.QuarantineGroup(dagger=name, reason=secret(dagger.spec.team))
         vitals: Any = gateway_pb2.WatchVitalsResponse()
         vitals.vitals.add(dagger=name).warnings.add(message=secret(dagger.spec.team))
@@ -185,6 +187,7 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
             "WatchVitals": vitals,
             "ListAlerts": gateway_pb2.ListAlertsResponse(alerts=[alert]),
             "WatchAlerts": gateway_pb2.WatchAlertsResponse(alert=alert, sequence=7),
+            "ListSilences": gateway_pb2.ListSilencesResponse(silences=[silence]),
             "SummarizeQuarantine": gateway_pb2.SummarizeQuarantineResponse(groups=[group]),
         }
         told_to_all = vitals.SerializeToString()

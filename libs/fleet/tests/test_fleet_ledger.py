@@ -248,3 +248,117 @@ def test_who_was_told_of_the_begin_before_the_cause_came_is_told_of_the_end() ->
     )  # fmt: skip
 
     assert next_told(ledger, 60) == "bookings"
+
+
+# ---- Silences ----------------------------------------------------------------------------------------------
+
+
+def silence(
+    begin: int, end: int, *matchers: str, id_: str = "s", team: str = ""
+) -> alerts_pb2.SilenceCreated:
+    """Silence from `begin` to `end`, in seconds after NOON, of bookings unless matchers are given."""
+    created = alerts_pb2.SilenceCreated()
+    created.silence.MergeFrom(
+        alerts_pb2.AlertSilence(
+            id=id_, team=team, matchers=matchers or ["dagger=bookings"], author="user:ada", reason="deploy"
+        )
+    )
+    created.silence.begin.FromDatetime(NOON + begin * SECOND)
+    created.silence.end.FromDatetime(NOON + end * SECOND)
+    return created
+
+
+def is_over(epoch: int = 0, incident: int = 1) -> alerts_pb2.AlertResolved:
+    event = alerts_pb2.AlertResolved(meta=meta(epoch))
+    event.meta.incident = incident
+    return event
+
+
+def take(
+    attempt: int = 1, notice: alerts_pb2.AlertNotice.ValueType = alerts_pb2.ALERT_NOTICE_FIRED
+) -> alerts_pb2.NotificationSent:
+    return alerts_pb2.NotificationSent(meta=meta(), notice=notice, receiver="slack", attempt=attempt)
+
+
+def test_what_a_silence_matches_is_kept_until_its_end_and_the_rest_is_told() -> None:
+    ledger = given(STARTED, silence(0, 60), fired())
+    other = given(STARTED, silence(0, 60), fired(), fired(dagger="orders"))
+    at_end = ledger.next_notification("slack", pace=SECOND, now=NOON + 60 * SECOND)
+
+    assert (next_told(ledger, 59), next_told(other, 59)) == (None, "orders")
+    assert at_end is not None
+    assert (at_end.alert.dagger, at_end.released_at) == ("bookings", NOON + 60 * SECOND)
+
+
+def test_a_silence_holds_nothing_back_before_it_begins() -> None:
+    assert next_told(given(STARTED, silence(30, 60), fired()), 29) == "bookings"
+
+
+def test_whatever_epoch_leads_a_silence_counts_and_another_of_its_id_does_not() -> None:
+    ledger = given(STARTED, OTHER, silence(0, 60), silence(0, 600), fired(epoch=1))
+
+    assert (next_told(ledger, 59), next_told(ledger, 60)) == (None, "bookings")
+
+
+def test_a_silence_that_is_ended_holds_nothing_back() -> None:
+    ledger = given(
+        STARTED, silence(0, 60), fired(), alerts_pb2.SilenceExpired(silence_id="s", actor="user:bob")
+    )
+    ended = ledger.silences["s"]
+
+    assert (ended.end, ended.ended_by) == (NOON + 3 * SECOND, "user:bob")
+    assert next_told(ledger, 4) == "bookings"
+    again = record(70, alerts_pb2.SilenceExpired(silence_id="s", actor="user:eve"))
+    assert not ledger.apply(again)
+    assert not ledger.apply(record(71, alerts_pb2.SilenceExpired(silence_id="other")))
+
+
+def test_what_is_over_within_a_silence_is_told_to_those_alone_who_show_it_as_open() -> None:
+    untold = given(STARTED, silence(0, 60), fired(), is_over())
+    notified = given(STARTED, fired(), take(), silence(0, 60), is_over())
+
+    assert [next_told(untold, second) for second in (30, 90)] == [None, None]
+    assert [next_told(notified, second) for second in (30, 90)] == [None, "bookings"]
+    assert notified.alert("bookings", FAILED).deliveries["pagerduty"].done  # it had not heard of the begin
+
+
+def test_an_incident_that_comes_and_goes_in_a_silence_leaves_the_end_of_the_one_before_to_be_told() -> None:
+    again = fired()
+    again.meta.incident = 2
+    ledger = given(STARTED, fired(), take(), silence(0, 60), is_over(), again, is_over(incident=2))
+    notify = ledger.next_notification("slack", pace=SECOND, now=NOON + 60 * SECOND)
+
+    assert notify is not None
+    assert notify.alert.notice == alerts_pb2.ALERT_NOTICE_RESOLVED
+
+
+def test_who_took_the_end_shows_nothing_as_open() -> None:
+    over = take(notice=alerts_pb2.ALERT_NOTICE_RESOLVED)
+    ledger = given(STARTED, fired(), take(), is_over(), over)
+
+    assert not any(each.shows_open for each in ledger.alert("bookings", FAILED).deliveries.values())
+
+
+def test_those_who_watch_are_told_that_an_open_alert_is_silenced_and_is_no_more() -> None:
+    ledger = given(STARTED, fired(), fired(dagger="orders"), silence(0, 60))
+    silenced = [(alert.dagger, alert.sequence) for alert in ledger.changed_since(2)]
+    ledger.apply(record(4, alerts_pb2.SilenceExpired(silence_id="s")))
+
+    assert silenced == [("bookings", 3)]
+    assert [(alert.dagger, alert.sequence) for alert in ledger.changed_since(3)] == [("bookings", 4)]
+
+
+def test_a_silence_that_cannot_be_read_holds_nothing_back() -> None:
+    no_matcher, no_instant = silence(0, 60, "no matcher", id_="a"), silence(0, 60, id_="b")
+    no_instant.silence.end.seconds = 2**62
+    ledger = given(STARTED, no_matcher, no_instant, fired())
+
+    assert (ledger.silences, next_told(ledger, 9)) == ({}, "bookings")
+
+
+def test_silences_are_forgotten_a_month_after_their_end() -> None:
+    day = 86_400
+    ledger = given(STARTED, silence(0, 60, id_="old"), silence(0, 2 * day, id_="newer"))
+    ledger.apply(record(31 * day, silence(31 * day, 32 * day, id_="newest")))
+
+    assert list(ledger.silences) == ["newer", "newest"]

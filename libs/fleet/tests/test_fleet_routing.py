@@ -268,17 +268,32 @@ def test_what_was_told_before_a_silence_is_told_to_be_over_after_it() -> None:
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        (silence(0, 10), "no matcher"),
-        (silence(0, 10, "dagger=a", reason=" "), "no reason"),
-        (silence(10, 5, "dagger=a"), "ends before it begins"),
-        (silence(0, -5, "dagger=a"), "ends before it begins"),
-        (silence(0, 31 * 86400, "dagger=a"), "longer than 30 days"),
+        (silence(0, 10), ("matchers", "at least one")),
+        (silence(0, 10, "dagger=a", reason=" "), ("reason", "must say why")),
+        (silence(10, 5, "dagger=a"), ("duration", "end after now")),
+        (silence(0, -5, "dagger=a"), ("duration", "end after now")),
+        (silence(0, 31 * 86400, "dagger=a"), ("duration", "longer than 30 days")),
+        (silence(31 * 86400, 32 * 86400, "dagger=a"), ("begin", "30 days ahead")),
     ],
 )
-def test_a_silence_that_is_none_is_refused_with_why(wrong: Silence, problem: str) -> None:
-    [found] = silences.find_problems(wrong, NOON)
+def test_a_silence_that_is_none_is_refused_with_why(wrong: Silence, problem: tuple[str, str]) -> None:
+    [(field_, why)] = silences.find_problems(wrong, NOON)
 
-    assert problem in found
+    assert (field_, problem[1] in why) == (problem[0], True)
+
+
+def test_a_silence_of_a_team_holds_back_what_is_of_that_team_alone() -> None:
+    of_team = silence(0, 60, "severity=*", team="pricing")
+    labels = [{"severity": "error", "team": team} for team in ("pricing", "supply", "")]
+
+    assert [of_team.holds(each, NOON) for each in labels] == [True, False, False]
+    assert all(silence(0, 60, "severity=*").holds(each, NOON) for each in labels)
+
+
+def test_a_silence_reads_back_as_it_was_written() -> None:
+    written = silence(0.25, 60, "dagger=book*", "severity!=critical", team="pricing")
+
+    assert silences.parse_silence(silences.build_message(written)) == written
 
 
 def test_a_silence_that_matches_nothing_and_one_that_is_about_to_end_are_known() -> None:
@@ -288,7 +303,7 @@ def test_a_silence_that_matches_nothing_and_one_that_is_about_to_end_are_known()
     assert (silences.count_matches(useless, labels), silences.count_matches(ending, labels)) == (0, 1)
     assert silences.list_ending([useless, ending], labels, NOON + 30 * SECOND) == [ending]
     assert silences.list_ending([ending], labels, NOON + 61 * SECOND) == []
-    assert silences.find_problems(ending, NOON) == []
+    assert list(silences.find_problems(ending, NOON)) == []
 
 
 # ---- Inhibition: inhibit_test.go ---------------------------------------------------------------------------

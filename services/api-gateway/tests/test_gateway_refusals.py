@@ -11,7 +11,8 @@ import grpc
 import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from api_gateway.rpc.alert_service import Alerts, AlertService
+from api_gateway.rpc.alert_log import Alerts
+from api_gateway.rpc.alert_service import AlertService
 from api_gateway.state.fold import Fold
 from api_gateway.state.reader import StateReader
 from chassis.errors import ApiError

@@ -297,6 +297,17 @@ def test_after_a_day_it_is_given_up() -> None:
     assert not event.HasField("not_before")
 
 
+def test_what_a_silence_held_back_for_days_is_tried_again_from_its_end_on() -> None:
+    released_at = NOON + 3 * POLICY.give_up
+    notify = Notify(given(fired()), "slack", 1, released_at=released_at)
+    failure = Temporary("RECEIVER_ERROR", "it answered 500")
+
+    event = conclude(notify, failure, now=released_at, policy=POLICY)
+
+    assert isinstance(event, alerts_pb2.NotificationFailed)
+    assert event.HasField("not_before")
+
+
 # ---- evolve: anything twice --------------------------------------------------------------------------------
 
 

@@ -19,8 +19,9 @@ from tests.contracts.mailserver import PASSWORD, USER, MailServer, certificate, 
 
 from chassis.egress.addresses import EgressRules
 from chassis.egress.addresses import parse as parse_address
-from fleet.alerts.alert import Alert, Notify, evolve
+from fleet.alerts.alert import Alert, Notify, dedup_key_of, evolve
 from health_monitor.deliver.webhook import Channel, Webhooks
+from health_monitor.page import Page
 from health_monitor.receivers import (
     Outcome,
     Permanent,
@@ -28,21 +29,36 @@ from health_monitor.receivers import (
     Temporary,
     alertmanager,
     email,
+    slack,
     webhook,
 )
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 """Time at which the incident is told; messages are sent, and signed, at the real one."""
 KEY = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
+GIVEN_UP = alerts_pb2.AlertMeta(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=3)
+OF_A_RULE = alerts_pb2.AlertMeta(
+    dagger="bookings",
+    condition=alerts_pb2.ALERT_CONDITION_RULE,
+    incident=3,
+    rule="api_errors",
+    key={"tag_api": "<!channel>", "tag-city": "7"},
+    values={"error_rate": "0.08"},
+)
 LONGEST = "ä<&>\"'\r\nBcc: evil@example.org\x00" * 40
 
 
-def notify(*, resolved: bool = False, attempt: int = 1, summary: str = "it was given up: BAD_SQL") -> Notify:
+def notify(
+    *,
+    resolved: bool = False,
+    attempt: int = 1,
+    summary: str = "it was given up: BAD_SQL",
+    meta: alerts_pb2.AlertMeta = GIVEN_UP,
+) -> Notify:
     """Build a notice of the incident 3 of a dagger, which began four minutes ago."""
-    meta = alerts_pb2.AlertMeta(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=3)
     fired = alerts_pb2.AlertFired(
         meta=meta,
-        dedup_key="daggers/bookings/failed",
+        dedup_key=dedup_key_of(meta),
         severity=alerts_pb2.ALERT_SEVERITY_CRITICAL,
         summary=summary[:500],
         generation=7,
@@ -54,12 +70,21 @@ def notify(*, resolved: bool = False, attempt: int = 1, summary: str = "it was g
         domain=events_pb2.ERROR_DOMAIN_USER,
     )
     fired.since.FromDatetime(NOW - timedelta(minutes=4))
-    alert = evolve(Alert(dagger="bookings", condition=meta.condition, incident=2), fired, NOW)
+    before = Alert(
+        dagger=meta.dagger, condition=meta.condition, rule=meta.rule, key=dict(meta.key), incident=2
+    )
+    alert = evolve(before, fired, NOW)
     if resolved:
         over = alerts_pb2.AlertResolved(meta=meta, summary="it runs again")
         over.until.FromDatetime(NOW - timedelta(minutes=1))
         alert = evolve(alert, over, NOW)
     return Notify(alert, "r", attempt)
+
+
+def text_of(notice: Notify) -> str:
+    """Return the text that Slack shows."""
+    call = slack.request(Page(notice), slack.Settings(url=SecretStr("https://slack.example")))
+    return str(json.loads(call.body)["text"])
 
 
 @asynccontextmanager
@@ -118,6 +143,23 @@ async def test_an_endpoint_trusts_the_signature_and_knows_a_repeat_by_its_id() -
     assert fired["data"]["link"] == "https://portal.example/daggers/bookings"
     assert resolved["data"]["resolution"] == "it runs again"
     assert fired["data"]["dedup_key"] == resolved["data"]["dedup_key"]
+    assert not {"rule", "key", "values"} & fired["data"].keys()
+
+
+async def test_a_webhook_tells_rule_key_and_values_beside_the_condition() -> None:
+    endpoint = Endpoint()
+    async with http(endpoint.handle) as url:
+        settings = webhook.Settings(url=SecretStr(url), key=SecretStr(KEY))
+        assert await send(webhook, settings, notify(meta=OF_A_RULE)) == Success()
+    [document] = endpoint.messages.values()
+    data = document["data"]
+
+    assert (data["condition"], data["rule"]) == ("rule", "api_errors")
+    assert (data["key"], data["values"]) == (
+        {"tag_api": "<!channel>", "tag-city": "7"},
+        {"error_rate": "0.08"},
+    )
+    assert data["dedup_key"].startswith("daggers/bookings/rule/api_errors/")
 
 
 async def test_a_signature_with_another_key_is_refused_for_good() -> None:
@@ -188,8 +230,27 @@ async def test_alertmanager_has_one_alert_that_ends_when_the_incident_does() -> 
     assert over["startsAt"] == open_alert["startsAt"]
     assert dict(labels) == {
         "alertname": "DaggersFailed", "dagger": "bookings", "condition": "failed", "severity": "critical",
-        "team": "pricing",
+        "team": "pricing", "domain": "user",
     }  # fmt: skip
+
+
+async def test_alertmanager_has_rule_and_key_as_labels_of_their_own() -> None:
+    server = StrictAlertmanager()
+    async with http(server.handle) as url:
+        settings = alertmanager.Settings(url=SecretStr(url))
+        assert await send(alertmanager, settings, notify(meta=OF_A_RULE)) == Success()
+    [labels] = map(dict, server.alerts)
+
+    assert (labels["alertname"], labels["condition"], labels["rule"]) == ("DaggersRule", "rule", "api_errors")
+    assert (labels["key_tag_api"], labels["key_tag_2d_city"]) == ("<!channel>", "7")
+
+
+def test_a_key_of_rows_mentions_nobody_in_slack() -> None:
+    for resolved in (False, True):
+        text = text_of(notify(meta=OF_A_RULE, resolved=resolved))
+
+        assert "api_errors (tag-city=7 tag_api=&lt;!channel&gt;)" in text
+        assert "<!channel>" not in text
 
 
 async def test_what_alertmanager_refuses_is_quoted() -> None:

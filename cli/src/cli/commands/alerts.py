@@ -1,6 +1,8 @@
-"""`daggers alerts`: open alerts of daggers, and their notifications."""
+"""`daggers alerts`: open alerts of daggers, their notifications, and silences that hold these back."""
 
+import uuid
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -11,15 +13,36 @@ from chassis.durations import format_measure
 from cli.commands.rule_test import try_rules
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
+from cli.framework.instants import ahead, span
 from cli.framework.session import Session, command
 from cli.framework.watch_resumption import by_sequence, resume
+from cli.output.entries import Entries
 from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 from daggerclient.times import iso
+from daggerspec.alertrules import format_key
 
 alerts = group()
-FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
+FLAGS = {
+    "dagger": "NAME",
+    "since_sequence": "--since",
+    "id": "ID",
+    "matchers": "MATCHER",
+    "team": "--team",
+    "begin": "--begin",
+    "duration": "--for",
+    "reason": "--reason",
+}
 Dagger = Annotated[str, typer.Argument(metavar="NAME", help="Only alerts of this dagger.")]
+Matchers = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MATCHER...",
+        help="LABEL=VALUE or LABEL!=VALUE, `*` for any characters; all must match. Labels: dagger, condition,"
+        " severity, team, domain; of a rule on rows also rule and key_COLUMN.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would follow.")]
 State = gateway_pb2.AlertDelivery.State
 
 command(alerts, "test", example="daggers alerts test bookings.yaml --last 2h")(try_rules)
@@ -54,6 +77,93 @@ def watch(
         session.out.stream(watch_alerts(gateway, name, since), line, to_json)
 
 
+@command(
+    alerts,
+    "silence",
+    example='daggers alerts silence dagger=completed_bookings --for 2h --reason "new disk"',
+)
+def silence(
+    session: Session,
+    matchers: Matchers,
+    for_: Annotated[str, typer.Option("--for", help="How long: 30m, 2h, 1d; 30 days at most.")],
+    reason: Annotated[str, typer.Option(help="Reason, for whoever finds the silence at night.")],
+    team: Annotated[
+        str,
+        typer.Option(
+            help="Team whose alerts it holds back; default: the one that a matcher names, or whose dagger one"
+            " names; otherwise all teams, for administrators."
+        ),
+    ] = "",
+    begin: Annotated[
+        str, typer.Option(help="From when on: in 30m, 2h, 1d, or an instant; default: now.")
+    ] = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Stop notifying anybody of some alerts for a while; those that still fire then are notified at its end.
+
+    Needs the right to edit in the team. Alerts fire and resolve all the same, and `daggers alerts list` shows
+    what holds them back. `daggers alerts unsilence` ends it.
+    """
+    with session.connect(FLAGS) as gateway:
+        request = gateway_pb2.CreateSilenceRequest(
+            team=team or _find_team(gateway, matchers),
+            matchers=matchers,
+            reason=reason,
+            request_id=uuid.uuid4().hex,
+            validate_only=dry_run,
+        )
+        request.duration.FromTimedelta(span("--for", for_))
+        if begin:
+            request.begin.FromDatetime(ahead("--begin", begin, datetime.now(UTC)))
+        answer = gateway.call(gateway.alerts.CreateSilence, request)
+    if not answer.alerts:
+        session.out.warn("it matches no open alert; `daggers alerts list` shows those")
+    session.out.print_result(to_json(answer), describe_silence(answer, dry_run=dry_run))
+
+
+@command(alerts, "silences", example="daggers alerts silences --all")
+def list_silences(
+    session: Session,
+    ended: Annotated[bool, typer.Option("--all", help="Show also those that are over, for 30 days.")] = False,
+) -> None:
+    """List the silences that hold back alerts or will, by their ends."""
+    request = gateway_pb2.ListSilencesRequest(include_ended=ended)
+    with session.connect(FLAGS) as gateway:
+        pages = gateway.pages(gateway.alerts.ListSilences, request)
+        listed = [silence for page in pages for silence in page.silences]
+    SILENCES.show_all(session.out, listed)
+
+
+@command(alerts, "unsilence", example="daggers alerts unsilence pricing/1f3c9a0b52")
+def unsilence(
+    session: Session,
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `daggers alerts silences` shows it.")],
+    dry_run: DryRun = False,
+) -> None:
+    """Stop a silence now; alerts that it holds back and that still fire are notified.
+
+    Needs the right to edit in its team. One that is over stays as it is.
+    """
+    with session.connect(FLAGS) as gateway:
+        request = gateway_pb2.ExpireSilenceRequest(id=id_, validate_only=dry_run)
+        answer = gateway.call(gateway.alerts.ExpireSilence, request)
+    listed, verb = answer.silence, "would release" if dry_run else "releases"
+    text = f"the end of silence {listed.silence.id} {verb} {_count(listed.alerts)}"
+    session.out.print_result(to_json(answer), text)
+
+
+def describe_silence(answer: gateway_pb2.CreateSilenceResponse, *, dry_run: bool) -> str:
+    """Format what a new silence holds back as a sentence."""
+    silence = answer.silence
+    name = "a silence" if dry_run else f"silence {silence.id}"
+    whose = f"of team {silence.team}" if silence.team else "of all teams and of the platform"
+    return (
+        f"{name} {'would hold back' if dry_run else 'holds back'} alerts {whose} with"
+        f" {' '.join(silence.matchers)} from {_second(silence.begin)} until {_second(silence.end)};"
+        f" it matches {_count(answer.alerts)}"
+    )
+
+
 def table(out: Printer, selected: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
     """Print alerts as a table; with the time when each was over, where resolved ones are among them."""
     columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "NOTIFIED")
@@ -74,7 +184,7 @@ def table(out: Printer, selected: Sequence[gateway_pb2.Alert], *, resolved: bool
 def condition(alert: gateway_pb2.Alert) -> str:
     """Name the condition of an alert in a word; of a rule on rows, the rule and its key."""
     if alert.rule:
-        return " ".join([alert.rule, *(f"{name}={alert.key[name]}" for name in sorted(alert.key))])
+        return f"{alert.rule} {format_key(alert.key)}".rstrip()
     return alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
 
 
@@ -87,8 +197,12 @@ def summary(alert: gateway_pb2.Alert) -> str:
 
 
 def deliveries(alert: gateway_pb2.Alert) -> str:
-    """Describe the deliveries of an alert to its receivers."""
-    return ", ".join(map(_delivery, alert.deliveries)) or "nobody"
+    """Describe what holds an alert back, and its deliveries to its receivers."""
+    delivered = ", ".join(map(_delivery, alert.deliveries)) or "nobody"
+    if not alert.HasField("silence"):
+        return delivered
+    silence = alert.silence
+    return f"silenced until {_second(silence.end)} by {silence.author or '?'}: {silence.reason}; {delivered}"
 
 
 def sentence(alert: gateway_pb2.Alert) -> str:
@@ -119,9 +233,43 @@ def watch_alerts(gateway: Gateway, name: str, since: int | None) -> Iterator[gat
             yield step.alert
 
 
+def _build_silence_row(listed: gateway_pb2.ListedSilence) -> tuple[str, ...]:
+    silence = listed.silence
+    by = f"{silence.author or '?'}{f', ended by {listed.ended_by}' if listed.ended_by else ''}"
+    times = _second(silence.begin), _second(silence.end)
+    return (
+        *(silence.id, silence.team or "all", " ".join(silence.matchers), str(listed.alerts)),
+        *times,
+        *(by, silence.reason),
+    )
+
+
+SILENCES = Entries(
+    ("ID", "TEAM", "MATCHERS", "OPEN", "FROM", "UNTIL", "BY", "REASON"),
+    _build_silence_row,
+    "nothing is silenced",
+)
+
+
+def _count(number: int) -> str:
+    return f"{number} open alert{'' if number == 1 else 's'}"
+
+
+def _find_team(gateway: Gateway, matchers: Sequence[str]) -> str:
+    """Return the team that a matcher names, or that has the dagger that one names; empty without such."""
+    exact = [text for text in matchers if "=" in text and "!=" not in text and "*" not in text]
+    named = {label.strip(): value.strip() for label, _, value in (text.partition("=") for text in exact)}
+    if "team" in named or not named.get("dagger"):
+        return named.get("team", "")
+    answer = gateway.call(gateway.daggers.GetDagger, gateway_pb2.GetDaggerRequest(name=named["dagger"]))
+    return answer.dagger.spec.team
+
+
 def _delivery(delivery: gateway_pb2.AlertDelivery) -> str:
     if delivery.state == State.STATE_SENT:
         return delivery.receiver
+    if delivery.state == State.STATE_WITHHELD:
+        return f"{delivery.receiver} withheld"
     if delivery.state == State.STATE_FAILED:
         return f"{delivery.receiver} failed: {delivery.reason}"
     return f"{delivery.receiver} {f'tried again: {delivery.reason}' if delivery.reason else 'due'}"

@@ -92,7 +92,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "Manage streams: topics that carry one message.", "cli.commands.streams", "streams"
         ),
         "alerts": LazyCommand(
-            "Show alerts of daggers, and who was notified.", "cli.commands.alerts", "alerts"
+            "Show alerts of daggers and who was notified, and silence them.", "cli.commands.alerts", "alerts"
         ),
         "audit": LazyCommand(
             "List refused calls, reads of data and failed logins, newest first.",

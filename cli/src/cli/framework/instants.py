@@ -35,12 +35,30 @@ def _span(text: str) -> timedelta | None:
 
 def instant(flag: str, text: str, now: datetime) -> datetime:
     """Parse the instant of a flag, in UTC unless it has an offset. Raises: MisusedError."""
-    if (before := ago(text, now)) is not None:
-        return before
-    with suppress(ValueError, OverflowError):
-        parsed = datetime.fromisoformat(text)
-        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    time = ago(text, now) or _parse(text)
+    if time is not None:
+        return time
     raise MisusedError(
         f"{flag} {text}: it must be a duration such as 30s, 10m, 2h or 1d, or an instant such as"
         " 2026-01-31T12:00:00Z"
     )
+
+
+def ahead(flag: str, text: str, now: datetime) -> datetime:
+    """Parse the instant of a flag that may be to come, a span being after now. Raises: MisusedError."""
+    after = _span(text)
+    time = _parse(text) if after is None else now + after
+    if time is not None:
+        return time
+    raise MisusedError(
+        f"{flag} {text}: it must be a duration from now on such as 10m, 2h or 1d, or an instant such as"
+        " 2026-01-31T12:00:00Z"
+    )
+
+
+def _parse(text: str) -> datetime | None:
+    """Parse an instant, in UTC unless it has an offset; None for any other text."""
+    with suppress(ValueError, OverflowError):
+        parsed = datetime.fromisoformat(text)
+        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return None

@@ -30,6 +30,7 @@ class Action(StrEnum):
     VALIDATE = "check specifications"
     CHANGE = "create, change, start and stop daggers"
     PLAY = "create, change, start and stop daggers on a playground"
+    SILENCE = "silence alerts"
     DELETE = "delete daggers"
     MEMBERS = "say who has a role"
     ACCOUNTS = "make and revoke service accounts"
@@ -51,6 +52,7 @@ LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.VALIDATE: access_pb2.ROLE_VIEWER,
     Action.CHANGE: access_pb2.ROLE_EDITOR,
     Action.PLAY: access_pb2.ROLE_VIEWER,
+    Action.SILENCE: access_pb2.ROLE_EDITOR,
     Action.DELETE: _OWNER,
     Action.MEMBERS: _OWNER,
     Action.ACCOUNTS: _OWNER,

@@ -166,6 +166,11 @@ def _of_sink_test(request: Any, fleet: Fleet) -> Iterable[str]:
     return specified if sink is None else (*specified, *(sink.value.teams or (PLATFORM,)))
 
 
+def _of_silence(request: Any, _fleet: Fleet) -> Iterable[str]:
+    """Return the team in the id of a silence, TEAM/NUMBER; the platform where it has none."""
+    return (request.id.rpartition("/")[0],)
+
+
 def _of_spec(request: Any, _fleet: Fleet) -> Iterable[str]:
     return (request.spec.team,)
 
@@ -345,6 +350,9 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),
         "WatchAlerts": Rule(Action.READ, _about, views.alert),
+        "CreateSilence": Rule(Action.SILENCE, _in),
+        "ListSilences": Rule(Action.LOOK_AROUND, _nobodys, views.silences),
+        "ExpireSilence": Rule(Action.SILENCE, _of_silence),
     },
 }
 METHODS: Final[Mapping[str, Rule]] = {

@@ -123,6 +123,15 @@ def alerts(principal: Principal, answer: gateway_pb2.ListAlertsResponse, fleet: 
     return answer
 
 
+def silences(principal: Principal, answer: gateway_pb2.ListSilencesResponse, fleet: Fleet) -> Any:
+    """Show a page of silences without those of other teams: those of all teams are everybody's matter."""
+    visible = [listed for listed in answer.silences if _reads_silence(principal, listed.silence.team, fleet)]
+    if len(visible) != len(answer.silences):
+        del answer.silences[:]
+        answer.silences.extend(visible)
+    return answer
+
+
 def alert(principal: Principal, step: gateway_pb2.WatchAlertsResponse, fleet: Fleet) -> Any:
     """Show a step of WatchAlerts; None of another team's, as a step without alert ends the snapshot."""
     return None if step.HasField("alert") and not _reads_alert(principal, step.alert, fleet) else step
@@ -235,6 +244,10 @@ def _reads_alert(principal: Principal, alert: gateway_pb2.Alert, fleet: Fleet) -
     if alert.team:
         return may(principal, Action.READ, alert.team, fleet).allowed
     return _reads_dagger(principal, alert.dagger, fleet)
+
+
+def _reads_silence(principal: Principal, team: str, fleet: Fleet) -> bool:
+    return not team or may(principal, Action.READ, team, fleet).allowed
 
 
 def _strip(message: Message) -> None:

@@ -52,6 +52,11 @@ def key_digest(key: Mapping[str, str]) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def format_key(key: Mapping[str, str]) -> str:
+    """Return the values that an incident is of for a person: `tag_api=search tag_city=7`, by column."""
+    return " ".join(f"{name}={key[name]}" for name in sorted(key))
+
+
 def severity(rule: rules_pb2.AlertRule) -> rules_pb2.RuleSeverity.ValueType:
     """Return the severity of a rule; where it says none, that is a warning."""
     return rule.severity or rules_pb2.RULE_SEVERITY_WARNING

@@ -39,6 +39,13 @@ def no_entry(kind: str, name: str, names: Iterable[str]) -> ApiError:
     return _not_found(kind, name, text, filter(None, names))
 
 
+def no_silence(id_: str, ids: Iterable[str]) -> ApiError:
+    """Build the NOT_FOUND error of a silence, with a suggestion of the same team."""
+    team = id_.rpartition("/")[0]
+    own = [name for name in ids if name.rpartition("/")[0] == team]
+    return _not_found("silence", id_, f"there is no silence {id_}, or it ended more than 30 days ago", own)
+
+
 def add_suggestion(violation: Violation, fleet: Fleet) -> Violation:
     """Add the most similar name to a violation about an unregistered name."""
     kind, name = violation.metadata.get("kind", ""), violation.metadata.get("name", "")

@@ -30,7 +30,8 @@ from api_gateway.quarantine.service import QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.rpc import dagger_service
 from api_gateway.rpc.access_service import AccessService
-from api_gateway.rpc.alert_service import Alerts, AlertService
+from api_gateway.rpc.alert_log import Alerts
+from api_gateway.rpc.alert_service import AlertService
 from api_gateway.rpc.audit_service import AuditService
 from api_gateway.rpc.catalog_service import CatalogService
 from api_gateway.rpc.dagger_service import DaggerService

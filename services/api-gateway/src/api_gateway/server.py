@@ -25,7 +25,7 @@ from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.rpc import health, reflection
-from api_gateway.rpc.alert_service import Alerts
+from api_gateway.rpc.alert_log import Alerts
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
 from api_gateway.state.heartbeat_cache import HeartbeatCache
@@ -130,7 +130,7 @@ async def serving(
         fold=fold,
         projector=Projector(follower, fold, projection, applied=since),
         projection=projection,
-        alerts=Alerts(alerts),
+        alerts=Alerts(alerts, source=source),
         quarantine=quarantine,
         quarantine_follower=QuarantineFollower(quarantine, QuarantineIndex(projection.database)),
         heartbeats=heartbeat_cache,

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from daggers.v1 import alerts_pb2, events_pb2
 
 from chassis.durations import format_measure, format_span
+from daggerspec.alertrules import format_key
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
 from fleet.health import advice
 from fleet.health.advice import Advice
@@ -50,7 +51,7 @@ class Page:
     def condition(self) -> str:
         """Name of the condition, in words; of a rule on rows, the rule and its key."""
         if self.alert.rule:
-            key = ", ".join(f"{name} {self.alert.key[name]}" for name in sorted(self.alert.key))
+            key = format_key(self.alert.key)
             return f"{self.alert.rule} ({key})" if key else self.alert.rule
         return condition_name(self.alert.condition)
 

@@ -31,6 +31,7 @@ from daggers.v1.telemetry_pb2 import Heartbeat, SchedulerBeat
 from google.protobuf.timestamp_pb2 import Timestamp
 from influxdb_client.client.write.point import Point
 
+from daggerspec.alertrules import format_key
 from eventlog import Record
 
 Value: TypeAlias = bool | int | float | str
@@ -83,7 +84,7 @@ def of_alert(record: Record) -> Point | None:
     condition = AlertCondition.Name(meta.condition).removeprefix("ALERT_CONDITION_").lower()
     tags = {"dagger": meta.dagger, "condition": condition}
     if meta.rule:
-        tags |= {"rule": meta.rule, "key": " ".join(f"{name}={meta.key[name]}" for name in sorted(meta.key))}
+        tags |= {"rule": meta.rule, "key": format_key(meta.key)}
     return _point("alert", tags, fields, _moment(record))
 
 

@@ -133,8 +133,9 @@ _CONVERSION = Conversion(
         "AccountToken": Layout("id expire_time"),
         "Alert": Layout(
             "dagger condition incident severity domain? summary next? since! fire_time! until resolution?"
-            " value limit unit? generation team deliveries sequence rule? key values"
+            " value limit unit? generation team deliveries sequence rule? key values silence"
         ),
+        "AlertSilence": Layout("id? team? matchers begin! end! author? reason"),
         "AlertDelivery": Layout("receiver state attempts reason? detail? not_before"),
         "AuditRecord": Layout("time! sequence"),
         "CallAudited": Layout(
@@ -150,6 +151,7 @@ _CONVERSION = Conversion(
         "ClusterUse": Layout("daggers drivers room"),
         "Company": Layout("daggers alone_because?"),
         "ColumnChange": Layout("before after"),
+        "CreateSilenceResponse": Layout("silence! alerts sequence"),
         "Dagger": Layout(
             "name phase desired generation version warnings last_error observed_generation observed_version"
             " last_good_version? attempt not_before create_time! update_time! create_sequence creator updater"
@@ -207,6 +209,7 @@ _CONVERSION = Conversion(
         "HostedDagger": Layout("name team phase keeps_state critical stays"),
         "InfluxAddress": Layout("url org bucket token"),
         "KafkaAddress": Layout("bootstrap_servers properties secret_properties"),
+        "ListedSilence": Layout("silence! ended_by? alerts"),
         "Member": Layout("principal role"),
         "MessageFit": Layout(
             "message score example problem?", example=lambda fit: loads(fit.example) if fit.example else None
@@ -228,6 +231,7 @@ _CONVERSION = Conversion(
             " time! key value truncated",
             decoded_prefix=lambda record: _parse_json(record.decoded_prefix),
         ),
+        "ExpireSilenceResponse": Layout("silence! sequence"),
         "Executors": Layout("count cores memory_mib cores_max"),
         "GetQuarantinedResponse": Layout(
             "decoded undecodable", decoded=lambda answer: _parse_json(answer.decoded)

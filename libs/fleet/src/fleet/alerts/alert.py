@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec.alertrules import key_digest
 
@@ -46,6 +46,8 @@ class Delivery:
     """Taken, or given up."""
     failure: alerts_pb2.NotificationFailed | None = None
     """Failure of the newest attempt; None when it was taken, and before the first."""
+    shows_open: bool = False
+    """The receiver may take an incident for open: it was sent a begin, and has taken no end since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +125,19 @@ def condition_name(condition: Condition) -> str:
     return name.lower().replace("_", " ")
 
 
+def condition_label(condition: Condition) -> str:
+    """Return a condition as a value of a label, and in keys: `no_progress`; of every rule on rows `rule`."""
+    return condition_name(condition).replace(" ", "_")
+
+
 def severity_name(severity: Severity) -> str:
     """Return a severity in a word: critical, error, warning."""
     return alerts_pb2.AlertSeverity.Name(severity).removeprefix("ALERT_SEVERITY_").lower()
+
+
+def domain_name(domain: events_pb2.ErrorDomain.ValueType) -> str:
+    """Return who has to act: USER, EXTERNAL, INTERNAL; empty where nobody knows."""
+    return events_pb2.ErrorDomain.Name(domain).removeprefix("ERROR_DOMAIN_") if domain else ""
 
 
 def subject(meta: alerts_pb2.AlertMeta) -> str:
@@ -141,7 +153,7 @@ def _subject(dagger: str, rule: str, key: Mapping[str, str]) -> str:
 
 def dedup_key(dagger: str, condition: Condition) -> str:
     """Return the key that receivers fold repeats by. At most 255 characters, for PagerDuty."""
-    return f"daggers/{dagger}/{condition_name(condition).replace(' ', '_')}"[:255]
+    return f"daggers/{dagger}/{condition_label(condition)}"[:255]
 
 
 def dedup_key_of(meta: alerts_pb2.AlertMeta) -> str:
@@ -170,12 +182,12 @@ def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
                 incident=incident,
                 fired=event,
                 fired_at=time,
-                deliveries=dict.fromkeys(event.receivers, Delivery()),
+                deliveries={name: _begin_delivery(alert, name) for name in event.receivers},
             )
         case alerts_pb2.AlertResolved():
             if not alert.firing or incident != alert.incident:
                 return alert
-            untold = dict.fromkeys(alert.deliveries, Delivery())
+            untold = {name: _begin_delivery(alert, name) for name in alert.deliveries}
             return replace(alert, resolved=event, resolved_at=time, deliveries=untold)
         case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
             return _record_attempt(alert, event)
@@ -190,13 +202,18 @@ def apply_report(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
     return alert
 
 
-def give_up_untold(before: Alert, after: Alert) -> Alert:
-    """Tell nobody of an end who was not told of the begin: the alert was held back until it was over."""
+def give_up_untold(alert: Alert) -> Alert:
+    """Tell nobody of an end who was not told of a begin: the alert was held back until it was over."""
     deliveries = {
-        name: replace(delivery, done=before.deliveries[name].attempts == 0)
-        for name, delivery in after.deliveries.items()
+        name: replace(delivery, done=not delivery.shows_open) for name, delivery in alert.deliveries.items()
     }
-    return replace(after, deliveries=deliveries)
+    return replace(alert, deliveries=deliveries)
+
+
+def _begin_delivery(alert: Alert, receiver: str) -> Delivery:
+    """Return the delivery of the next notice, of which nothing was sent yet."""
+    before = alert.deliveries.get(receiver)
+    return Delivery(shows_open=before is not None and before.shows_open)
 
 
 def _record_attempt(alert: Alert, event: Notification) -> Alert:
@@ -207,7 +224,9 @@ def _record_attempt(alert: Alert, event: Notification) -> Alert:
     failure = event if isinstance(event, alerts_pb2.NotificationFailed) else None
     again = failure is not None and failure.HasField("not_before")
     not_before = failure.not_before.ToDatetime(tzinfo=UTC) if failure is not None and again else None
-    after = Delivery(event.attempt, not_before, done=not again, failure=failure)
+    # An attempt that failed may have arrived all the same.
+    shows_open = alert.firing or (failure is not None and delivery.shows_open)
+    after = Delivery(event.attempt, not_before, done=not again, failure=failure, shows_open=shows_open)
     return replace(alert, deliveries={**alert.deliveries, event.receiver: after})
 
 
@@ -222,6 +241,8 @@ class Notify:
     receiver: str
     attempt: int
     """From 1."""
+    released_at: datetime | None = None
+    """End of the newest silence that held the alert back; None where none did."""
 
 
 def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:

@@ -6,6 +6,7 @@ was sent while nobody could write is reported later, by whoever sent it: such a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -28,6 +29,15 @@ from fleet.alerts.alert import (
 )
 from fleet.alerts.routing.inhibition import CAUSES, find_causes
 from fleet.alerts.routing.labels import list_labels
+from fleet.alerts.routing.silences import (
+    LONGEST,
+    Silence,
+    count_matches,
+    expire,
+    find_release,
+    find_silence,
+    parse_silence,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,8 @@ class Ledger:
         """
         self.unreadable: list[UnreadableAlertRecord] = []
         """Records that could not be read."""
+        self.silences: dict[str, Silence] = {}
+        """By id, those of the last 30 days."""
         self._claims: set[str] = set()
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
@@ -107,6 +119,10 @@ class Ledger:
                 meta = report.fired.meta
                 before = self.alert_of(meta)
                 return self._put(before, apply_report(before, report), record)
+            case alerts_pb2.SilenceCreated() as created:
+                return self._add_silence(created, record)
+            case alerts_pb2.SilenceExpired() as expired:
+                return self._expire_silence(expired, record)
             case _:
                 return False
 
@@ -125,16 +141,21 @@ class Ledger:
         if now < self._paused.get(receiver, now):
             return None
         causes = self.find_causes()
+        active = [silence for silence in self.silences.values() if silence.is_active(now)]
         due = (
             next_notification(alert, receiver, now=now)
             for key, alert in self.alerts.items()
             if key not in causes
         )
-        return min(
-            (notification for notification in due if notification is not None),
+        first = min(
+            (notice for notice in due if notice is not None and not _is_silenced(notice.alert, active, now)),
             key=lambda notice: (notice.attempt > 1, notice.alert.noticed_at, notice.alert.dagger),
             default=None,
         )
+        if first is None or not self.silences:
+            return first
+        released_at = find_release(self.silences.values(), list_labels(first.alert), now)
+        return replace(first, released_at=released_at)
 
     def find_causes(self) -> dict[tuple[str, Condition], tuple[str, Condition]]:
         """Return the open alerts that another one holds back, with that one; who outlives it is told."""
@@ -142,6 +163,14 @@ class Ledger:
             return {}  # only what is wrong with the platform is a cause
         labels = {key: list_labels(alert) for key, alert in self.alerts.items() if alert.firing}
         return find_causes(labels, CAUSES)
+
+    def find_silence(self, alert: Alert, now: datetime) -> Silence | None:
+        """Return the silence that holds an alert back now; None without one."""
+        return find_silence(self.silences.values(), list_labels(alert), now)
+
+    def count_matches(self, silence: Silence) -> int:
+        """Count the open alerts that a silence matches."""
+        return count_matches(silence, (list_labels(alert) for alert in self.alerts.values() if alert.firing))
 
     def _claim(self, record: Record, claim: alerts_pb2.MonitorStarted) -> bool:
         if record.id in self._claims:
@@ -161,8 +190,39 @@ class Ledger:
         after = evolve(before, event, time)
         if isinstance(event, alerts_pb2.AlertResolved) and after is not before:
             key = (before.subject, before.condition)
-            after = give_up_untold(before, after) if key in self.find_causes() else after
+            is_held = key in self.find_causes() or self.find_silence(before, time) is not None
+            after = give_up_untold(after) if is_held else after
         return self._put(before, after, record)
+
+    def _add_silence(self, created: alerts_pb2.SilenceCreated, record: Record) -> bool:
+        try:
+            silence = parse_silence(created.silence)
+        except ValueError:
+            return False  # what cannot be read holds nothing back: people are told
+        if silence.id in self.silences:
+            return False
+        old = [name for name, older in self.silences.items() if older.end < record.time - LONGEST]
+        for name in old:
+            del self.silences[name]
+        self.silences[silence.id] = silence
+        self._note_change(silence, record)
+        return True
+
+    def _expire_silence(self, expired: alerts_pb2.SilenceExpired, record: Record) -> bool:
+        before = self.silences.get(expired.silence_id)
+        after = None if before is None else expire(before, expired.actor, record.time)
+        if after is None or after is before:
+            return False
+        self.silences[after.id] = after
+        self._note_change(after, record)
+        return True
+
+    def _note_change(self, silence: Silence, record: Record) -> None:
+        """Note that the open alerts of a silence have changed, for those who watch them."""
+        for key, alert in list(self.alerts.items()):
+            if alert.firing and silence.matches(list_labels(alert)):
+                del self.alerts[key]
+                self.alerts[key] = replace(alert, sequence=record.sequence)
 
     def _put(self, before: Alert, after: Alert, record: Record) -> bool:
         if after is before:
@@ -173,3 +233,7 @@ class Ledger:
         if after.dagger == PLATFORM:
             (self._open_of_platform.add if after.firing else self._open_of_platform.discard)(after.condition)
         return True
+
+
+def _is_silenced(alert: Alert, active: Sequence[Silence], now: datetime) -> bool:
+    return bool(active) and find_silence(active, list_labels(alert), now) is not None

@@ -1,4 +1,4 @@
-"""AlertService: open alerts and their notifications, from the fold of `daggers.alerts`.
+"""AlertService: alerts, their notifications and silences, from the fold of `daggers.alerts`.
 
 A watch returns the alerts that changed after its sequence in the order of their newest changes. So every step
 is a resume token, and neither a slow watcher nor one that resumes needs the log's history.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
+from datetime import datetime
 from typing import Final
 
 import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, gateway_pb2_grpc
 
-from api_gateway.rpc import paging
+from api_gateway.rpc import paging, silences
+from api_gateway.rpc.alert_log import Alerts
 from api_gateway.state.reader import set_degraded
 from api_gateway.validate import request_fields
 from api_gateway.watch_limits import begin, damage_error, draining_error
@@ -23,45 +25,15 @@ from chassis.interceptors import Context
 from chassis.logging import note
 from daggerspec import fields
 from daggerspec.alertrules import key_digest
-from eventlog import Log, LogDamaged
-from eventlog.follower import Follower
+from eventlog import LogDamaged
 from fleet.alerts.alert import Alert, Delivery
 from fleet.alerts.ledger import Ledger
+from fleet.alerts.routing.silences import build_message
 
 _MARGIN_S: Final = 0.05
 
 AlertMessage = gateway_pb2.Alert
 Response = gateway_pb2.WatchAlertsResponse
-
-
-class Alerts:
-    """The alerts topic and its fold. A gateway serves calls before the topic is read."""
-
-    def __init__(self, log: Log) -> None:
-        self.log = log
-        self.ledger = Ledger()
-        self.follower = Follower(log, self.ledger)
-        self._ready = asyncio.Event()
-
-    async def run(self) -> None:
-        """Fold until cancelled. Returns when the log is damaged; the alerts so far stay."""
-        reading = asyncio.create_task(self._read_to_end())
-        try:
-            await self.follower.run()
-        except LogDamaged:
-            await reading
-        finally:
-            reading.cancel()
-
-    async def _read_to_end(self) -> None:
-        with suppress(LogDamaged):
-            await self.follower.catch_up()
-        self._ready.set()
-
-    async def wait_for(self, sequence: int) -> None:
-        """Wait until the records of the start, and `sequence`, are folded. Raises: LogDamaged."""
-        await self._ready.wait()
-        await self.follower.wait_for(sequence)
 
 
 class AlertService(gateway_pb2_grpc.AlertServiceServicer):
@@ -95,7 +67,9 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
             and (alert.firing or request.include_resolved)
             and (key := _key(alert)) > page.after
         }
-        alerts, more = page.cut([build_alert(selected[key]) for key in sorted(selected)[: page.limit]], _key)
+        now = self._alerts.clock()
+        listed = [build_alert(selected[key], ledger, now) for key in sorted(selected)[: page.limit]]
+        alerts, more = page.cut(listed, _key)
         note(alerts=len(alerts))
         return gateway_pb2.ListAlertsResponse(alerts=alerts, next_page_token=more, sequence=ledger.sequence)
 
@@ -106,6 +80,32 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         async with aclosing(watch(request, self._alerts)) as steps:
             async for step in steps:
                 yield step
+
+    async def CreateSilence(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.CreateSilenceRequest, context: Context
+    ) -> gateway_pb2.CreateSilenceResponse:
+        """Hold back notifications of the alerts that matchers match. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return await silences.create(request, self._alerts)
+
+    async def ListSilences(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListSilencesRequest, context: Context
+    ) -> gateway_pb2.ListSilencesResponse:
+        """List the silences that are not over, a page at a time. Raises: ApiError."""
+        page, wrong = paging.read_page(request, f"silences/{request.include_ended}")
+        wrong += request_fields.sequence("min_sequence", request.min_sequence)
+        if wrong:
+            raise invalid(wrong)
+        set_degraded(context, self._alerts.follower.damage or self._away())
+        await self._wait_for(context, request.min_sequence)
+        return silences.list_page(request, page, self._alerts)
+
+    async def ExpireSilence(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ExpireSilenceRequest, context: Context
+    ) -> gateway_pb2.ExpireSilenceResponse:
+        """End a silence now. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return await silences.expire(request, self._alerts)
 
     async def _wait_for(self, context: Context, sequence: int) -> None:
         # 0 is also the value of an unset field: no sequence is required
@@ -137,7 +137,8 @@ async def watch(
         end = ledger.sequence
         for alert in ledger.changed_since(position):
             if request.dagger in ("", alert.dagger) and (alert.firing or not only_open):
-                yield Response(alert=build_alert(alert), sequence=alert.sequence)
+                message = build_alert(alert, ledger, alerts.clock())
+                yield Response(alert=message, sequence=alert.sequence)
         position = end
         if only_open:
             only_open = False
@@ -152,9 +153,10 @@ async def watch(
     raise draining_error(position)
 
 
-def build_alert(alert: Alert) -> AlertMessage:
-    """Convert an alert that has fired to its message of the API."""
+def build_alert(alert: Alert, ledger: Ledger, now: datetime) -> AlertMessage:
+    """Convert an alert that has fired to its message of the API, with the silence that holds it back now."""
     fired = alert.fired or alerts_pb2.AlertFired()
+    silence = ledger.find_silence(alert, now)
     answer = AlertMessage(
         dagger=alert.dagger,
         condition=alert.condition,
@@ -173,6 +175,7 @@ def build_alert(alert: Alert) -> AlertMessage:
         rule=alert.rule,
         key=alert.key,
         values=fired.meta.values,
+        silence=None if silence is None else build_message(silence),
     )
     if fired.HasField("value"):
         answer.value = fired.value
@@ -190,7 +193,8 @@ def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
     failure = delivery.failure or alerts_pb2.NotificationFailed()
     state = kind.STATE_PENDING
     if delivery.done:
-        state = kind.STATE_FAILED if delivery.failure else kind.STATE_SENT
+        without_failure = kind.STATE_SENT if delivery.attempts else kind.STATE_WITHHELD
+        state = kind.STATE_FAILED if delivery.failure else without_failure
     return kind(
         receiver=receiver,
         state=state,

@@ -38,7 +38,9 @@ class Policy:
     """Delay before the second attempt at a notification; it doubles with each further one."""
     longest_delay: timedelta = timedelta(minutes=10)
     give_up: timedelta = timedelta(hours=24)
-    """Time after an incident's beginning or end from which no further attempt is made."""
+    """Time after an incident's beginning or end, or the end of a silence that held it back, from which no
+    further attempt is made.
+    """
 
 
 # ---- Decide: a finding that has held for long enough -> an event -------------------------------------------
@@ -146,7 +148,8 @@ def conclude(notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy)
         spread = f"{notify.receiver}/{dedup_key_of(alert.meta())}"
         wait = delay(spread, notify.attempt, base=policy.first_delay, cap=policy.longest_delay)
         again = now + max(wait, outcome.after or timedelta())
-        if alert.noticed_at is None or again <= alert.noticed_at + policy.give_up:
+        due_since = max(filter(None, (alert.noticed_at, notify.released_at)), default=None)
+        if due_since is None or again <= due_since + policy.give_up:
             failed.not_before.FromDatetime(again)
             failed.throttled = outcome.throttled
     return failed

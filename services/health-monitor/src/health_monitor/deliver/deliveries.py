@@ -91,7 +91,10 @@ class Deliveries:
         current, leadership = self._outage.current, self._leadership
         if not leadership.begins or current is None or leadership.reach.missing is None:
             return None
-        return current.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
+        now = self._clock()
+        if leadership.ledger.find_silence(current.alert, now) is not None:
+            return None
+        return current.next_notification(channel.name, pace=channel.receiver.PACE, now=now)
 
     async def _shield(self, delivery: Coroutine[None, None, None]) -> None:
         """Run a delivery that cancelling the timer does not cancel: its outcome must be recorded."""

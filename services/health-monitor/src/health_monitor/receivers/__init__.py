@@ -168,6 +168,11 @@ class Permanent:
 Outcome: TypeAlias = Success | Temporary | Permanent
 
 
+def make_printable(text: str) -> str:
+    """Replace what is not printable by spaces: texts may be of rows, or of somebody else's server."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def classify_failure(answer: HttpAnswer, quote: str, *, who: str = "this receiver") -> Temporary | Permanent:
     """Interpret an answer that does not prove success.
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from fleet.alerts.alert import severity_name
+from fleet.alerts.alert import Condition, condition_name
+from fleet.alerts.routing.labels import list_labels
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -22,6 +23,7 @@ from health_monitor.receivers import (
     Success,
     classify_failure,
     json_request,
+    make_printable,
 )
 
 if TYPE_CHECKING:
@@ -48,19 +50,13 @@ Settings = AlertmanagerSettings
 def request(page: Page, settings: AlertmanagerSettings) -> HttpRequest:
     """Build the alert. A repeat changes nothing there: alerts are known by their labels."""
     alert, fired = page.alert, page.fired
-    labels = {
-        "alertname": f"Daggers{page.condition.title().replace(' ', '')}",
-        "dagger": alert.dagger,
-        "condition": page.condition.replace(" ", "_"),
-        "severity": severity_name(fired.severity),
-        "team": fired.team,
-    }
+    labels = {"alertname": _name_alert(alert.condition), **list_labels(alert)}
     summary = fired.summary if alert.resolved is None else alert.resolved.summary
     facts = {label.replace(" ", "_"): text for label, text in page.facts.items()}
     since = fired.since.ToDatetime(tzinfo=UTC)
     until = page.attempted_at + _OPEN_END if alert.firing else alert.until or page.attempted_at
     document: dict[str, Any] = {
-        "labels": {name: value for name, value in labels.items() if value},
+        "labels": labels,
         "annotations": {"summary": summary, "incident": str(alert.incident), **facts},
         "startsAt": _rfc3339(since),
         # An end before the begin is refused; a clock that was set back may give one.
@@ -79,6 +75,10 @@ def outcome(answer: HttpAnswer) -> Outcome:
     return classify_failure(answer, _quote_error(answer.body), who="Alertmanager")
 
 
+def _name_alert(condition: Condition) -> str:
+    return f"Daggers{condition_name(condition).title().replace(' ', '')}"
+
+
 def _quote_error(body: str) -> str:
     """Return the error that an answer has: a JSON string, printable and cut; empty without one."""
     try:
@@ -89,7 +89,7 @@ def _quote_error(body: str) -> str:
         text = text.get("message")  # of what checks requests before Alertmanager's own code
     if not isinstance(text, str):
         return ""
-    return "".join(character if character.isprintable() else " " for character in text)[:_QUOTE_LIMIT]
+    return make_printable(text)[:_QUOTE_LIMIT]
 
 
 def _rfc3339(time: datetime) -> str:

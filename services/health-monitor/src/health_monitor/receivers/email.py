@@ -26,6 +26,7 @@ from health_monitor.receivers import (
     ReceiverSettings,
     Success,
     Temporary,
+    make_printable,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def request(page: Page, settings: EmailSettings) -> MailRequest:
     head = f"[{severity_name(fired.severity)}]" if alert.resolved is None else "[resolved]"
     recipients = parse_addresses(settings.to)
     message = EmailMessage(policy=SMTP)
-    message["Subject"] = _printable(f"{head} {alert.dagger}: {page.condition}: {_sentence(page)}")[
+    message["Subject"] = make_printable(f"{head} {alert.dagger}: {page.condition}: {_sentence(page)}")[
         :_SUBJECT_LIMIT
     ]
     message["From"] = settings.sender
@@ -112,19 +113,15 @@ def _sentence(page: Page) -> str:
 
 def _lines(page: Page) -> list[str]:
     alert, fired = page.alert, page.fired
-    lines = [_printable(_sentence(page)), ""]
+    lines = [make_printable(_sentence(page)), ""]
     if alert.resolved is None:
         lines.append(f"since: {fired.since.ToJsonString()}")
-        lines += [f"{label}: {_printable(text)}" for label, text in page.facts.items()]
+        lines += [f"{label}: {make_printable(text)}" for label, text in page.facts.items()]
     else:
-        lines += [f"it lasted: {format_span(alert.lasted)}", f"it was: {_printable(fired.summary)}"]
+        lines += [f"it lasted: {format_span(alert.lasted)}", f"it was: {make_printable(fired.summary)}"]
     if page.link:
         lines.append(f"page: {page.link}")
-    team = f", team {_printable(fired.team)}" if fired.team else ""
+    team = f", team {make_printable(fired.team)}" if fired.team else ""
     repeat = f", attempt {page.notify.attempt}: an earlier one may have come through"
     lines += ["", f"incident {alert.incident}{team}{repeat if page.notify.attempt > 1 else ''}"]
     return lines
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from daggers.v1 import alerts_pb2
 from pydantic import AfterValidator, Field, SecretStr
 
+from fleet.alerts.alert import condition_label
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -18,6 +19,7 @@ from health_monitor.receivers import (
     Success,
     classify_failure,
     json_request,
+    make_printable,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         "timestamp": fired.since.ToJsonString(),
         "component": alert.dagger,
         "group": fired.team,
-        "class": page.condition.replace(" ", "_"),
+        "class": condition_label(alert.condition),
         "custom_details": {"incident": alert.incident, "generation": fired.generation, **page.facts},
     }
     return json_request(settings.url, event)
@@ -108,4 +110,4 @@ def _quote_errors(body: str) -> str:
     if not isinstance(errors, list):
         return ""
     text = "; ".join(error for error in errors if isinstance(error, str))
-    return "".join(character if character.isprintable() else " " for character in text)[:_QUOTE_LIMIT]
+    return make_printable(text)[:_QUOTE_LIMIT]

@@ -20,6 +20,7 @@ from health_monitor.receivers import (
     Success,
     classify_failure,
     json_request,
+    make_printable,
 )
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def request(page: Page, settings: Settings) -> HttpRequest:
     """Build the message. It names incident and attempt, so that a reader recognises one that came twice."""
     alert, fired, notify = page.alert, page.fired, page.notify
     if alert.resolved is None:
-        head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {page.condition}"
+        head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {escape(page.condition)}"
         facts = [f"{label}: {escape(text)}" for label, text in page.facts.items()]
         lines = [head, escape(fired.summary), f"since {_time(fired.since)}", *facts]
     else:
-        head = f":white_check_mark: *{alert.dagger}*: resolved, {page.condition}"
+        head = f":white_check_mark: *{alert.dagger}*: resolved, {escape(page.condition)}"
         lines = [
             head,
             escape(alert.resolved.summary),
@@ -83,7 +84,7 @@ def outcome(answer: HttpAnswer) -> Outcome:
 
 def escape(text: str) -> str:
     """Escape text so that Slack shows it unchanged: no mention, no link, no control character."""
-    plain = "".join(character if character.isprintable() else " " for character in text)
+    plain = make_printable(text)
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -10,12 +10,11 @@ import base64
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from daggers.v1 import events_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import AfterValidator, Field, SecretStr
 from standardwebhooks import Webhook
 
-from fleet.alerts.alert import severity_name
+from fleet.alerts.alert import condition_label, domain_name, severity_name
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -91,7 +90,7 @@ def _document(page: Page) -> dict[str, Any]:
     alert, fired = page.alert, page.fired
     data: dict[str, Any] = {
         "dagger": alert.dagger,
-        "condition": page.condition.replace(" ", "_"),
+        "condition": condition_label(alert.condition),
         "incident": alert.incident,
         "dedup_key": fired.dedup_key,
         "severity": severity_name(fired.severity),
@@ -103,9 +102,10 @@ def _document(page: Page) -> dict[str, Any]:
         "last_change": page.facts.get("last change", ""),
         "runbook": page.facts.get("runbook", ""),
         "link": page.link,
+        "domain": domain_name(fired.domain),
     }
-    if fired.domain:
-        data["domain"] = events_pb2.ErrorDomain.Name(fired.domain).removeprefix("ERROR_DOMAIN_")
+    if alert.rule:
+        data |= {"rule": alert.rule, "key": dict(alert.key), "values": dict(fired.meta.values)}
     if fired.HasField("value"):
         data |= {"value": fired.value, "limit": fired.limit, "unit": fired.unit}
     if alert.resolved is not None:

@@ -5,13 +5,15 @@ What a silence holds back is kept, and told when it ends unless it is over by th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from daggers.v1 import alerts_pb2
+
 from fleet.alerts.routing.labels import Labels
-from fleet.alerts.routing.matching import Matcher, matches_all
+from fleet.alerts.routing.matching import Matcher, matches_all, parse_matcher
 
 LONGEST: Final = timedelta(days=30)
 """Time that a silence may last: what is silent for longer is a condition that nobody wants."""
@@ -30,24 +32,72 @@ class Silence:
     """The first instant at which it holds nothing back."""
     author: str
     reason: str
+    team: str = ""
+    """Team whose incidents it holds back; empty: all."""
+    ended_by: str = ""
+    """Principal that ended it before its time; empty where nobody did."""
+
+    def matches(self, labels: Labels) -> bool:
+        """Tell whether it is of an incident with these labels, at whatever time."""
+        return self.team in ("", labels.get("team", "")) and matches_all(self.matchers, labels)
+
+    def is_active(self, now: datetime) -> bool:
+        """Tell whether it has begun, and is not over."""
+        return self.begin <= now < self.end
 
     def holds(self, labels: Labels, now: datetime) -> bool:
         """Tell whether it holds back an incident with these labels now."""
-        return self.begin <= now < self.end and matches_all(self.matchers, labels)
+        return self.is_active(now) and self.matches(labels)
 
 
-def find_problems(silence: Silence, now: datetime) -> list[str]:
-    """List why a silence may not begin, one sentence each; empty when it may."""
-    problems = []
+def parse_silence(message: alerts_pb2.AlertSilence) -> Silence:
+    """Convert the message of a silence. Raises: ValueError."""
+    try:
+        return Silence(
+            id=message.id,
+            matchers=tuple(map(parse_matcher, message.matchers)),
+            begin=message.begin.ToDatetime(tzinfo=UTC),
+            end=message.end.ToDatetime(tzinfo=UTC),
+            author=message.author,
+            reason=message.reason,
+            team=message.team,
+        )
+    except OverflowError as error:
+        raise ValueError("its times are no instants") from error
+
+
+def build_message(silence: Silence) -> alerts_pb2.AlertSilence:
+    """Convert a silence to its message."""
+    message = alerts_pb2.AlertSilence(
+        id=silence.id,
+        team=silence.team,
+        matchers=map(str, silence.matchers),
+        author=silence.author,
+        reason=silence.reason,
+    )
+    message.begin.FromDatetime(silence.begin)
+    message.end.FromDatetime(silence.end)
+    return message
+
+
+def expire(silence: Silence, actor: str, time: datetime) -> Silence:
+    """End a silence; one that is over stays as it is."""
+    return silence if silence.end <= time else replace(silence, end=time, ended_by=actor)
+
+
+def find_problems(silence: Silence, now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield why a silence may not begin: the field, and what is wrong with it; nothing when it may."""
+    begin = max(now, silence.begin)
     if not silence.matchers:
-        problems.append("it has no matcher, and would hold back everything")
+        yield "matchers", "must be at least one: without any it would hold back everything"
     if not silence.reason.strip():
-        problems.append("it has no reason: whoever finds it at night needs one")
-    if silence.end <= max(now, silence.begin):
-        problems.append("it ends before it begins")
-    elif silence.end - max(now, silence.begin) > LONGEST:
-        problems.append(f"it lasts longer than {LONGEST.days} days")
-    return problems
+        yield "reason", "must say why, for whoever finds the silence at night"
+    if begin - now > LONGEST:
+        yield "begin", f"must not be more than {LONGEST.days} days ahead"
+    if silence.end <= begin:
+        yield "duration", "must end after now, and after the begin"
+    elif silence.end - begin > LONGEST:
+        yield "duration", f"must not be longer than {LONGEST.days} days"
 
 
 def find_silence(silences: Iterable[Silence], labels: Labels, now: datetime) -> Silence | None:
@@ -56,9 +106,17 @@ def find_silence(silences: Iterable[Silence], labels: Labels, now: datetime) -> 
     return max(holding, key=lambda silence: (silence.end, silence.id), default=None)
 
 
+def find_release(silences: Iterable[Silence], labels: Labels, now: datetime) -> datetime | None:
+    """Return the newest end of those that held an incident back before now; None where none did."""
+    ends = (
+        silence.end for silence in silences if silence.begin < silence.end <= now and silence.matches(labels)
+    )
+    return max(ends, default=None)
+
+
 def count_matches(silence: Silence, incidents: Iterable[Labels]) -> int:
     """Count the incidents that a silence matches, at whatever time: 0 is worth a word to its author."""
-    return sum(matches_all(silence.matchers, labels) for labels in incidents)
+    return sum(map(silence.matches, incidents))
 
 
 def list_ending(silences: Iterable[Silence], incidents: Iterable[Labels], now: datetime) -> list[Silence]:
