@@ -26,7 +26,7 @@ def observe(state: rules_pb2.RuleState.ValueType, city: str, minute: int) -> rul
     return one
 
 
-class Host(sampling.Host):
+class FiringHost(sampling.Host):
     """A host whose preview has two cities that are busy, one of them to the end."""
 
     async def PreviewHostDagger(  # noqa: N802 - gRPC's name
@@ -50,7 +50,7 @@ class Host(sampling.Host):
 @pytest.fixture(scope="module")
 def host() -> Any:
     """Address of a host, in a thread of its own."""
-    yield from sampling.served(Host())
+    yield from sampling.served(FiringHost())
 
 
 gateway = sampling.gateway

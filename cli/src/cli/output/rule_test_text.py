@@ -17,7 +17,7 @@ OPEN = "open"
 
 @dataclass(frozen=True)
 class Incident:
-    """What a rule would have fired for a key."""
+    """Incident that a rule would have begun for a key."""
 
     fired: rules_pb2.RuleObserved
     until: datetime | None
@@ -38,15 +38,15 @@ class Incident:
 def find_incidents(rule: gateway_pb2.PreviewRule) -> list[Incident]:
     """Pair each firing of a rule with its end, in the order of their begins."""
     still: dict[tuple[tuple[str, str], ...], rules_pb2.RuleObserved] = {}
-    found: list[Incident] = []
+    incidents: list[Incident] = []
     for one in rule.observed:
         key = tuple(sorted(one.key.items()))
         if one.state == rules_pb2.RULE_STATE_FIRED:
             still[key] = one
         elif one.state == rules_pb2.RULE_STATE_RESOLVED and key in still:
-            found.append(Incident(still.pop(key), one.window.ToDatetime(tzinfo=UTC)))
-    found += [Incident(one, None) for one in still.values()]
-    return sorted(found, key=lambda incident: (incident.fired.since.ToMicroseconds(), incident.key))
+            incidents.append(Incident(still.pop(key), one.window.ToDatetime(tzinfo=UTC)))
+    incidents += [Incident(one, None) for one in still.values()]
+    return sorted(incidents, key=lambda incident: (incident.fired.since.ToMicroseconds(), incident.key))
 
 
 def show(out: Printer, done: gateway_pb2.PreviewDone) -> None:

@@ -44,10 +44,10 @@ def aggregation(query: Result) -> tuple[PartialAggregation | None, str | None]:
 
     Returns it, and the text of its state for `queries.fingerprint`; both None where it needs every record.
     """
-    found = gates.find_windowed_stream(query)
-    if found is None:
+    windowed = gates.find_windowed_stream(query)
+    if windowed is None:
         return None, None
-    select, stream = found
+    select, stream = windowed
     try:
         with originally():
             _, state = _Columns(select).aggregation(stream)

@@ -58,14 +58,14 @@ def object_to_early(query: Select | Union, report: Report) -> None:
 
 def object_to_update(query: Select | Union, report: Report) -> None:
     """Say why the query's rows cannot be written again with late records."""
-    if (found := gates.find_windowed_stream(query)) is None:
+    if (windowed := gates.find_windowed_stream(query)) is None:
         text = (
             "`late: update` works with one TUMBLE or HOP window over one stream, not with sessions, joins,"
             " or queries inside of it."
         )
         report.error(UPDATE.code, gates.window_span(query), text, UPDATE.value)
         return
-    _Rows(found[0], report, UPDATE).object_to()
+    _Rows(windowed[0], report, UPDATE).object_to()
 
 
 def refuse_condition(query: Select | Union, condition: Expr, report: Report, rewriting: Rewriting) -> None:

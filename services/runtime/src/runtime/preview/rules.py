@@ -60,8 +60,8 @@ class PartRules:
             self._contents.append(content)
         for number, compared in enumerate(self._compared):
             if compared is not None and batch.num_rows:
-                found = _nearest(batch, compared)
-                self._nearest[number] = _worse(compared, self._nearest[number], found)
+                nearest = _nearest(batch, compared)
+                self._nearest[number] = _worse(compared, self._nearest[number], nearest)
 
     def finish(self) -> tuple[list[bytes], str]:
         """Return the selected rows (`selection.RowSelection`), and the nearest numbers as JSON."""
@@ -108,20 +108,20 @@ class RangeRules:
         """Judge what workers have selected (`PartRules.finish`). closed: as of `RuleJudge.end_batch`."""
         self._judge.end_batch([content for contents, _ in parts for content in contents], closed)
         self._until = closed or self._until
-        for _, nearest in parts:
-            for number, found in enumerate(json.loads(nearest)):
+        for _, of_part in parts:
+            for number, nearest in enumerate(json.loads(of_part)):
                 compared = self._compared[number]
-                if compared is not None and found is not None:
-                    self._nearest[number] = _worse(compared, self._nearest[number], tuple(found))
+                if compared is not None and nearest is not None:
+                    self._nearest[number] = _worse(compared, self._nearest[number], tuple(nearest))
 
     def summarize(self) -> gateway_pb2.PreviewRules:
         """Build what the rules said."""
-        found = gateway_pb2.PreviewRules()
+        summary = gateway_pb2.PreviewRules()
         if self._until is not None:
-            found.until.FromDatetime(self._until)
+            summary.until.FromDatetime(self._until)
         for rule, compared, nearest in zip(self._rules, self._compared, self._nearest, strict=True):
             of_rule = [one for one in self._observed if one.rule == rule.name]
-            one = found.rules.add(
+            one = summary.rules.add(
                 rule=rule.name,
                 observed=of_rule[:MOST_OBSERVED],
                 observed_left_out=max(len(of_rule) - MOST_OBSERVED, 0),
@@ -129,7 +129,7 @@ class RangeRules:
             if compared is not None and nearest is not None:
                 one.limit, one.nearest = compared.limit, nearest[0]
                 one.nearest_window.FromMicroseconds(nearest[1])
-        return found
+        return summary
 
 
 def _nearest(batch: pa.RecordBatch, compared: LimitComparison) -> Nearest | None:

@@ -164,7 +164,7 @@ class RuleJudge:
             one.dagger, one.generation, one.revision = self._dagger, self._generation, self._judging.revision
         if before.size < alertrules.MOST_KEYS <= after.size:
             logger().warning(
-                "rules.keys_full", why=f"rules are not judged for more than {alertrules.MOST_KEYS} keys"
+                "rules.keys_exceeded", why=f"rules are not judged for more than {alertrules.MOST_KEYS} keys"
             )
         waiting = [*self._waiting, *observed][-_MOST_WAITING:]
         self._memory, self._waiting = after, waiting
