@@ -154,7 +154,7 @@ def aside(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
         def flush(self) -> None:
             """Return at once: nothing waits."""
 
-    monkeypatch.setattr(delivery, "_quarantine", lambda *_: ListingQuarantine())
+    monkeypatch.setattr(delivery, "Quarantine", lambda _: ListingQuarantine())
     return rows
 
 
@@ -776,7 +776,6 @@ def test_each_thread_has_a_quarantine_of_its_own(monkeypatch: pytest.MonkeyPatch
         thread.start()
     for thread in threads:
         thread.join(DEADLINE_S)
-    delivery._quarantine.cache_clear()
 
     assert sorted(map(len, users.values())) == [1, 1]
 
