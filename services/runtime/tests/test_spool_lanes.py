@@ -190,6 +190,10 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def find_drainers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "drain-crm"]
+
+
 def beat(place: Place) -> Any:
     return place.launch.heartbeat.progress.beat
 
@@ -609,6 +613,7 @@ def test_a_log_of_which_records_are_missing_is_told_and_nothing_of_it_is_taken_o
     write(places(crm()), 0, {"1": 0})
     logs["crm"].delete_until(1)
     place = places(crm())
+    until(lambda: len(find_drainers()) == 1)  # the driver before is gone
     servers["http"].is_up = True
     write(place, 1, {"1": 1})
     until(lambda: beat(place).spools["crm"].error.reason == "SPOOL_DAMAGED")

@@ -198,3 +198,4 @@ class Drainer:
             is_overflow=is_overflow,
         )
         self._launch.heartbeat.update(step)
+        self._lane.announce()  # behind it: who sees nothing wait sees all rows counted

@@ -189,7 +189,7 @@ class Lane:
     def take_off(self, wholes: Sequence[Whole[Marker]], took_s: float) -> None:
         """Delete the first whole batches, which the sink has since it took them, in so many seconds.
 
-        Raises: JobError: then they are still there.
+        The caller announces it, once it has counted their rows. Raises: JobError: then they are still there.
         """
         self.log.delete_until(wholes[-1].end)
         rows, now = sum(whole.content.rows for whole in wholes), self._clock()
@@ -199,15 +199,16 @@ class Lane:
             self._is_slow = self._is_slow and took_s > PATIENCE_S
             self._drained += rows
             self._recent.append((now, rows))
-        self._changed()
 
     def let_overflow(self, whole: Whole[Marker], size: int) -> None:
-        """Delete the first whole batch, which was quarantined with so many bytes. Raises: JobError."""
+        """Delete the first whole batch, which was quarantined with so many bytes.
+
+        The caller announces it, once it has counted its rows. Raises: JobError.
+        """
         self.log.delete_until(whole.end)
         with self._there:
             self._budget = self._budget.spend(self._clock(), size)
             self._delete_first(1)
-        self._changed()
 
     def delete_log(self) -> None:
         """Delete the log of a sink that an edit took away, once it is loaded and nothing stands in it."""
@@ -218,6 +219,10 @@ class Lane:
             self._state = LogState()
         except JobError as error:
             logger().warning("spool.not_deleted", sink=self.name, why=error.error.detail)
+
+    def announce(self) -> None:
+        """Announce that what is told of it has changed."""
+        self._changed()
 
     def _delete_first(self, count: int) -> None:
         for _ in range(count):
