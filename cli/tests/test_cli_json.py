@@ -46,6 +46,7 @@ def _folder(shell: Any, monkeypatch: pytest.MonkeyPatch, dagger_file: str) -> No
     """The files that the command lines name, in the working directory; no state of the user's."""
     shell.file("dagger.yaml", dagger_file)
     shell.file("tested.yaml", dagger_file + "tests: [{name: nothing, expect: {rows: []}}]\n")
+    shell.file("ruled.yaml", dagger_file + "alerts: [{name: busy, when: orders > 8}]\n")
     shell.file("team.yaml", "kind: team\nname: pricing\n")
     shell.file("secret.yaml", "kind: secret\nname: crm\nplace: {env: CRM}\naddresses: [crm:1]\n")
     shell.file("sink.yaml", "kind: sink\nname: crm\nkafka: {cluster: local}\n")

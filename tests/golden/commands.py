@@ -40,6 +40,7 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "plan": ["-f", "dagger.yaml"],
     "preview": ["-f", "dagger.yaml"],
     "test": ["-f", "tested.yaml"],
+    "alerts test": ["-f", "ruled.yaml"],
     "history": ["orders"],
     "host show": ["machine-2"],
     "host cordon": ["machine-2"],
@@ -106,6 +107,7 @@ sinks:
 """
 FILES: Final = {
     "dagger.yaml": DAGGER,
+    "ruled.yaml": DAGGER + "alerts: [{name: busy, when: orders > 8}]\n",
     "tested.yaml": DAGGER + "tests: [{name: nothing comes of nothing, expect: {rows: []}}]\n",
     "team.yaml": "kind: team\nname: pricing\n",
     "secret.yaml": "kind: secret\nname: crm\nplace: {env: CRM}\naddresses: [crm:1]\n",

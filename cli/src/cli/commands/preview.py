@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.commands.preview_range import From, Last, LastRecords, To, build_range
+from cli.commands.preview_range import PREVIEW_S, From, Last, LastRecords, To, build_range
 from cli.errors import MisusedError, RefusedError
 from cli.files.dagger_file import one_dagger, with_place
 from cli.framework.arguments import File, FileFlag, one_file
@@ -19,8 +19,6 @@ from cli.output.preview_text import PreviewText
 from daggerclient.daggerfile.parse import DaggerFile
 from daggerspec.limits import PREVIEW_ROWS
 
-PREVIEW_S = 600.0
-"""Longest time of a call, in seconds: others may be in front of it."""
 TABLE = "data_stream"
 ROWS = 30
 OWN_TEAM = "preview"

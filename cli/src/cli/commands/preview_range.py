@@ -9,6 +9,8 @@ from daggers.v1 import gateway_pb2
 from cli.errors import MisusedError
 from cli.framework.instants import instant, span
 
+PREVIEW_S = 600.0
+"""Longest time of a call, in seconds: others may be in front of it."""
 Last = Annotated[
     str, typer.Option("--last", metavar="SPAN", help="Read records of the last 5m, 2h, up to 24h.")
 ]

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 from daggers.v1 import gateway_pb2
 
-from cli.commands.preview import PREVIEW_S
-from cli.commands.preview_range import From, Last, LastRecords, To, build_range
+from cli.commands.preview_range import PREVIEW_S, From, Last, LastRecords, To, build_range
 from cli.errors import MisusedError, RefusedError
-from cli.files.dagger_file import one_dagger, with_place
 from cli.framework.arguments import File, FileFlag, one_file
 from cli.framework.session import Session
 from cli.output import preview_text, rule_test_text
@@ -24,11 +22,13 @@ def try_rules(
     begin: From = "",
     end: To = "",
 ) -> None:
-    """Say which rules of a dagger file would have fired, when, and for which keys; write nothing.
+    """Show which rules of a dagger file would have fired, when, and for which keys; write nothing.
 
     The query runs over records by Kafka's time as `daggers preview` runs it. Its whole windows are judged as
     by a driver that began with the first of them. Not simulated: deliveries, silences, the delay of sinks.
     """
+    from cli.files.dagger_file import one_dagger, with_place  # what reads files takes long to load
+
     place = one_file(file, flag)
     one = one_dagger(session, place, "tested")
     if not one.spec.alerts:

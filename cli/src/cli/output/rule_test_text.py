@@ -116,6 +116,8 @@ def _describe(rule: gateway_pb2.PreviewRule, end: datetime, done: gateway_pb2.Pr
 
 
 def _notes(done: gateway_pb2.PreviewDone) -> Iterator[str]:
+    if not done.HasField("rules"):
+        yield "the host that ran the query judges no rules over a range: it is of an earlier version"
     if done.rules.HasField("until"):
         yield f"{done.records:,} records were read; windows up to {iso(done.rules.until)} were judged"
     if done.records_left_out:
