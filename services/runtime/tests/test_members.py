@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,13 @@ from runtime.launch.member import Member
 from runtime.spark.jvm import JvmWatch
 
 DEADLINE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget whom other tests have worked for in this thread."""
+    for variable in ("_run_dir", "_served"):
+        monkeypatch.setattr(members, variable, ContextVar(variable, default=None))
 
 
 def test_threads_of_two_launches_write_to_their_own_logs(
