@@ -69,6 +69,8 @@ class Dagger:
     update_s: int = 0
     """Seconds for which windows take late records, with which their rows are written again."""
     alerts: list[rules_pb2.AlertRule] = field(default_factory=list)
+    sink_files: bytes = b""
+    """Files of the messages that its sinks write, serialised; beside those of its stream."""
 
     def __post_init__(self) -> None:
         """Create its topic."""
@@ -121,6 +123,7 @@ class Dagger:
         stream.stream.topics.append(self.topic)
         stream.stream.message, stream.stream.time_field = "it.v1.Booking", "event_timestamp"
         job.descriptors.CopyFrom(descriptors())
+        job.descriptors.MergeFromString(self.sink_files)
         return job
 
     def launch(self) -> Launch:

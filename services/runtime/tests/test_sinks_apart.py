@@ -108,7 +108,7 @@ def test_each_sink_of_a_real_driver_is_as_a_recount(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, kafka: str
 ) -> None:
     with cuttable(name, request, tmp_path) as sink, staying() as (near, near_rows):
-        dagger = Dagger(tmp_path, kafka, sinks=[sink.resolved, near], sql=SQL)
+        dagger = Dagger(tmp_path, kafka, sinks=[sink.resolved, near], sql=SQL, sink_files=sink.descriptors)
         expected: Counts = {}
 
         def write(launch: Launch) -> None:
