@@ -117,3 +117,17 @@ def test_records_of_longer_ago_than_a_minute_are_no_rate(kafka: str) -> None:
     later = list(discover(stream, messages(files, ""), now=lambda: time.time() + 3600))
 
     assert [topic.records_per_second for step in later for topic in step.topics] == [0.0]
+
+
+def test_of_too_many_topics_those_written_last_are_looked_into(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovertopics, "MAX_TOPICS", 2)
+    value = spec_pb2.Stream(name="s", time_field="t").SerializeToString()
+    old, empty = written(kafka, [value], prefix="a"), written(kafka, [], prefix="b")
+    new = [written(kafka, [value], prefix=prefix) for prefix in ("d", "c")]
+
+    steps = looked(kafka, old, empty, *new)
+
+    assert [topic.topic for step in steps for topic in step.topics] == new[::-1]
+    assert steps[-1].cut == "2 topics were not looked into: name some of them"

@@ -12,15 +12,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # public, but not by its __all__
     AdminClient,
     ConfigResource,
+    OffsetSpec,
     ResourceType,
 )
 from daggers.v1 import gateway_pb2, spec_pb2
@@ -81,6 +82,8 @@ def discover(
 ) -> Iterator[_Step]:
     """Yield topics by name, with the progress. A requested message is also measured where it fits badly.
 
+    Of more than MAX_TOPICS those that were written to last are looked into.
+
     examples: records that are shown of the message that fits best; one of others. Raises: JobError.
     """
     deadline = time.monotonic() + PATIENCE_S
@@ -92,7 +95,9 @@ def discover(
         there = consumer.list_topics(timeout=_METADATA_S).topics
         requested = list(dict.fromkeys(stream.stream.topics))
         names = sorted(name for name in requested or there if name in there and not _is_internal(name))
-        retentions = _retentions(stream.kafka, names)
+        if len(names) > MAX_TOPICS:
+            names = _sort_by_activity(stream.kafka, {name: there[name].partitions for name in names})
+        retentions = _retentions(stream.kafka, names[:MAX_TOPICS])
         yield _Step(topics_total=len(names), missing_topics=missing(requested, there))
         for number, name in enumerate(names):
             if number == MAX_TOPICS or time.monotonic() > deadline:
@@ -158,6 +163,19 @@ def _describe_fit(fits: fit.Fit, values: Sequence[bytes], most: int) -> gateway_
         earlier_examples=texts[1:],
         problem=fits.problem,
     )
+
+
+def _sort_by_activity(address: spec_pb2.KafkaAddress, topics: Mapping[str, Iterable[int]]) -> list[str]:
+    """Sort topics by their newest record, the newest first, by name where that is not known."""
+    admin = kafka.client(AdminClient, kafka.client_properties(address))
+    partitions = [TopicPartition(name, partition) for name in topics for partition in topics[name]]
+    newest = dict.fromkeys(topics, -1)
+    last = cast(OffsetSpec, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call] # a method of its own
+    answers = admin.list_offsets(dict.fromkeys(partitions, last))
+    for partition, answer in answers.items():
+        with suppress(KafkaException, TimeoutError):
+            newest[partition.topic] = max(newest[partition.topic], answer.result(_METADATA_S).timestamp)
+    return sorted(topics, key=lambda name: (-newest[name], name))
 
 
 def _retentions(address: spec_pb2.KafkaAddress, names: Sequence[str]) -> dict[str, int]:
