@@ -109,6 +109,8 @@ def test_the_time_goes_on_and_stands_in_the_address(visit: Opened) -> None:
 
     expect(page.get_by_text(clock(times[0]))).to_be_visible()
     expect(page).not_to_have_url(re.compile(r"at=20"))
+    # its rows are drawn once it knows its height
+    expect(page.get_by_role("region", name="Cells by value").get_by_role("row").nth(1)).to_be_visible()
 
 
 def test_a_day_before_is_taken_off(visit: Opened) -> None:
