@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime
 
-import grpc
 from google.protobuf.message import Message
 
+from api_gateway.state.writer import unacknowledged_error
 from api_gateway.watch_limits import damage_error
-from chassis.errors import ApiError
 from eventlog import Draft, Log, LogDamaged
 from eventlog.follower import Follower
 from fleet.alerts.ledger import Ledger
-
-_RETRY: Final = timedelta(seconds=1)
 
 
 class Alerts:
@@ -72,12 +68,6 @@ class Alerts:
             async with asyncio.timeout(self._patience_s):
                 return (await self.follower.append(draft)).record.sequence
         except TimeoutError as error:
-            raise ApiError(
-                grpc.StatusCode.UNAVAILABLE,
-                "LOG_UNAVAILABLE",
-                "Kafka did not acknowledge the request: repeat it with the same request_id",
-                metadata={"request_id": request_id},
-                retry_after=_RETRY,
-            ) from error
+            raise unacknowledged_error(request_id) from error
         except LogDamaged as error:
             raise damage_error(str(error), self.follower.sequence) from error

@@ -27,7 +27,7 @@ from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 from fleet.alerts.routing import labels
 from fleet.alerts.routing.matching import Matcher, parse_matcher
-from fleet.alerts.routing.silences import LONGEST, Silence, build_message, find_problems
+from fleet.alerts.routing.silences import LONGEST, Silence, build_message, find_problems, parse_silence
 from fleet.fold.answers import REUSED
 
 pb = gateway_pb2
@@ -72,12 +72,12 @@ def list_page(request: pb.ListSilencesRequest, page: paging.Page, alerts: Alerts
     """Return a page of the silences that are not over, with `include_ended` of all, by their ends."""
     now = alerts.clock()
     selected = {
-        _key(silence): silence
+        key: silence
         for silence in alerts.ledger.silences.values()
-        if (silence.end > now or request.include_ended) and _key(silence) > page.after
+        if (silence.end > now or request.include_ended) and (key := _key(silence)) > page.after
     }
     listed = [_list(selected[key], alerts) for key in sorted(selected)[: page.limit]]
-    silences, more = page.cut(listed, _key_of)
+    silences, more = page.cut(listed, lambda one: _key(parse_silence(one.silence)))
     note(silences=len(silences))
     return pb.ListSilencesResponse(silences=silences, next_page_token=more, sequence=alerts.ledger.sequence)
 
@@ -172,11 +172,7 @@ def _list(silence: Silence, alerts: Alerts) -> pb.ListedSilence:
 
 def _key(silence: Silence) -> str:
     """Return the key by which silences are sorted, and which ends a page: end and id."""
-    return _key_of(pb.ListedSilence(silence=build_message(silence)))
-
-
-def _key_of(listed: pb.ListedSilence) -> str:
-    return f"{listed.silence.end.ToMicroseconds():020} {listed.silence.id}"
+    return f"{silence.end.isoformat(timespec='microseconds')} {silence.id}"
 
 
 def _too_many_error(team: str, active: int) -> ApiError:

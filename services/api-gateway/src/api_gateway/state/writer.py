@@ -70,13 +70,7 @@ class RequestWriter:
         except LogUnavailable as error:
             # the record may be in the log nevertheless: the fold knows
             if self._fleet.answer(request_id, request) is None:
-                raise ApiError(
-                    grpc.StatusCode.UNAVAILABLE,
-                    "LOG_UNAVAILABLE",
-                    "Kafka did not acknowledge the request: repeat it with the same request_id",
-                    metadata={"request_id": request_id},
-                    retry_after=_RETRY,
-                ) from error
+                raise unacknowledged_error(request_id) from error
         except RecordTooLarge as error:
             size = {"size": str(request.ByteSize())}
             raise invalid([Violation(path, str(error), "TOO_LARGE", metadata=size)]) from error
@@ -93,6 +87,17 @@ class RequestWriter:
     def _check_damage(self) -> None:
         if self._follower.damage:
             raise damage_error(self._follower.damage, self._fleet.sequence)
+
+
+def unacknowledged_error(request_id: str) -> ApiError:
+    """Build the error for a request that may be in a log, though Kafka has not said so."""
+    return ApiError(
+        grpc.StatusCode.UNAVAILABLE,
+        "LOG_UNAVAILABLE",
+        "Kafka did not acknowledge the request: repeat it with the same request_id",
+        metadata={"request_id": request_id},
+        retry_after=_RETRY,
+    )
 
 
 def refusal_error(refusal: Refusal) -> ApiError:
