@@ -95,9 +95,10 @@ def discover(
         there = consumer.list_topics(timeout=_METADATA_S).topics
         requested = list(dict.fromkeys(stream.stream.topics))
         names = sorted(name for name in requested or there if name in there and not _is_internal(name))
+        admin = kafka.client(AdminClient, kafka.client_properties(stream.kafka))
         if len(names) > MAX_TOPICS:
-            names = _sort_by_activity(stream.kafka, {name: there[name].partitions for name in names})
-        retentions = _retentions(stream.kafka, names[:MAX_TOPICS])
+            names = _sort_by_activity(admin, {name: there[name].partitions for name in names})
+        retentions = _retentions(admin, names[:MAX_TOPICS])
         yield _Step(topics_total=len(names), missing_topics=missing(requested, there))
         for number, name in enumerate(names):
             if number == MAX_TOPICS or time.monotonic() > deadline:
@@ -165,22 +166,20 @@ def _describe_fit(fits: fit.Fit, values: Sequence[bytes], most: int) -> gateway_
     )
 
 
-def _sort_by_activity(address: spec_pb2.KafkaAddress, topics: Mapping[str, Iterable[int]]) -> list[str]:
+def _sort_by_activity(admin: AdminClient, topics: Mapping[str, Iterable[int]]) -> list[str]:
     """Sort topics by their newest record, the newest first, by name where that is not known."""
-    admin = kafka.client(AdminClient, kafka.client_properties(address))
     partitions = [TopicPartition(name, partition) for name in topics for partition in topics[name]]
     newest = dict.fromkeys(topics, -1)
     last = cast(OffsetSpec, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call] # a method of its own
-    answers = admin.list_offsets(dict.fromkeys(partitions, last))
+    answers = admin.list_offsets(dict.fromkeys(partitions, last), request_timeout=_METADATA_S)
     for partition, answer in answers.items():
         with suppress(KafkaException, TimeoutError):
             newest[partition.topic] = max(newest[partition.topic], answer.result(_METADATA_S).timestamp)
     return sorted(topics, key=lambda name: (-newest[name], name))
 
 
-def _retentions(address: spec_pb2.KafkaAddress, names: Sequence[str]) -> dict[str, int]:
+def _retentions(admin: AdminClient, names: Sequence[str]) -> dict[str, int]:
     """Return how long topics keep records, in ms, without those that keep them for ever or do not say."""
-    admin = kafka.client(AdminClient, kafka.client_properties(address))
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     retentions = {}
     for resource, answer in (
