@@ -20,18 +20,16 @@ from daggers.v1 import gateway_pb2, rules_pb2, spec_pb2
 from pyspark.sql import DataFrame
 
 import daggersql
-from daggerspec.columns import WINDOW_END
 from daggersql.rules.compiled import LimitComparison
 from runtime.launch import planned
 from runtime.rules.judging import RuleJudge
-from runtime.rules.selection import RowSelection, SelectedRule
+from runtime.rules.selection import RowSelection, SelectedRule, list_windows
 from runtime.state.store import Place
 
 MOST_OBSERVED: Final = 1_000
 """Observations of a rule that are given."""
 Nearest = tuple[float, int]
 """A number that a rule compares, and the end of its window in us since 1970."""
-_MICROS: Final = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class PartRules:
         if content := self._selection.select(batch):
             self._contents.append(content)
         for number, compared in enumerate(self._compared):
-            if compared is not None and batch.num_rows:
+            if compared is not None:
                 nearest = _nearest(batch, compared)
                 self._nearest[number] = _worse(compared, self._nearest[number], nearest)
 
@@ -74,8 +72,8 @@ class RangeRules:
     def __init__(self, spec: spec_pb2.JobSpec, plan: daggersql.Plan, root: Callable[[], Place]) -> None:
         """root: directory of the preview's checkpoint."""
         windows = daggersql.fixed_size(plan.window)
-        self._rules = spec.spec.alerts if windows else []
-        self._compared = tuple(rule.comparison for rule in plan.rules) if windows else ()
+        self._rules = spec.spec.alerts
+        self._compared = tuple(rule.comparison for rule in plan.rules)
         self._observed: list[rules_pb2.RuleObserved] = []
         self._nearest: list[Nearest | None] = [None] * len(self._compared)
         self._until: datetime | None = None
@@ -89,7 +87,7 @@ class RangeRules:
             sender=self,
             on_rules=lambda _: None,
         )
-        self._judge.put(spec.version, self._rules, plan.rules if windows else ())
+        self._judge.put(spec.version, self._rules, plan.rules)
 
     def write(self, observed: Sequence[rules_pb2.RuleObserved]) -> Sequence[rules_pb2.RuleObserved]:
         """Keep observations, in place of the topic of a driver's."""
@@ -139,8 +137,8 @@ def _nearest(batch: pa.RecordBatch, compared: LimitComparison) -> Nearest | None
     worst = (pc.max if compared.above else pc.min)(values).as_py()
     if worst is None:
         return None
-    window = batch.column(WINDOW_END)[pc.index(values, worst).as_py()]
-    return worst, window.cast(_MICROS).cast(pa.int64()).as_py()
+    [window] = list_windows(batch.slice(pc.index(values, worst).as_py(), 1))
+    return worst, window
 
 
 def _worse(compared: LimitComparison, one: Nearest | None, other: Nearest | None) -> Nearest | None:

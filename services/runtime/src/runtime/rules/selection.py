@@ -82,7 +82,7 @@ def _rows(
 ) -> Iterator[list[Any]]:
     """Yield the chosen rows of a rule. keys: of each row of the batch."""
     rows = batch.take(pa.array(chosen))
-    windows = rows.column(WINDOW_END).cast(_MICROS).cast(pa.int64()).to_pylist()
+    windows = list_windows(rows)
     truths = rows.column(f"{RULE}{number}").to_pylist()
     overs = rows.column(f"{RULE_OVER}{number}").to_pylist()
     columns = [[_plain(value) for value in rows.column(name).to_pylist()] for name in rule.read]
@@ -90,6 +90,12 @@ def _rows(
         values = {name: column[place] for name, column in zip(rule.read, columns, strict=True)}
         key = list(keys[number_in_batch])
         yield [rule.name, windows[place], key, truths[place], overs[place], values]
+
+
+def list_windows(batch: pa.RecordBatch) -> list[int]:
+    """Return the ends of the windows of rows, in us since 1970."""
+    ends: list[int] = batch.column(WINDOW_END).cast(_MICROS).cast(pa.int64()).to_pylist()
+    return ends
 
 
 def _keys(batch: pa.RecordBatch, columns: Sequence[str]) -> list[Key]:
