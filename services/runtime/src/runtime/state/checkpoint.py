@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from runtime.errors import internal
 from runtime.state.store import Place
 
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""Setting of Spark: into how many parts state is divided."""
 _FOLDER = "checkpoints"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -369,7 +371,8 @@ def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
 
 
 def settings(path: Place, batch: int) -> Mapping[str, str]:
-    """Read the settings of Spark that a batch was begun with, which its checkpoint keeps to. Raises: OSError.
+    """Read the settings of Spark that a batch was begun with (`PARTITIONS`), which its checkpoint keeps to.
+    Raises: OSError.
 
     Empty where the log of offsets does not say.
     """

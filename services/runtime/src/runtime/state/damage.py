@@ -94,7 +94,7 @@ def _missing(path: Place) -> Iterator[str]:
 
 def _partitions(path: Place, batch: int) -> int:
     """Return the number of partitions that state has; more than there are where no log says so."""
-    return int(checkpoint.settings(path, batch).get("spark.sql.shuffle.partitions", 1_000_000))
+    return int(checkpoint.settings(path, batch).get(checkpoint.PARTITIONS, 1_000_000))
 
 
 def _batches(log: Place) -> set[int]:

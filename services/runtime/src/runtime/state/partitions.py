@@ -20,7 +20,6 @@ from runtime.errors import internal
 from runtime.state import checkpoint
 from runtime.state.store import Place
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
 _PROVIDER, _ON_DISK = "spark.sql.streaming.stateStore.providerClass", "RocksDB"
 _IN_MEMORY = (
     "Spark divides no state in memory. With `state: disk` its open windows are read again once, and its state"
@@ -53,7 +52,7 @@ def plan_division(path: Place, wanted: int) -> Division:
     if begun is None or committed is None or not (path / "state").is_dir():
         return AS_IT_IS
     settings = [checkpoint.settings(path, int(batch.name)) for batch in (begun, committed)]
-    now, last = (int(setting.get(_PARTITIONS, wanted)) for setting in settings)
+    now, last = (int(setting.get(checkpoint.PARTITIONS, wanted)) for setting in settings)
     unfinished = () if now == last else (now,)
     if now == wanted:
         return Division(unfinished)
@@ -88,7 +87,7 @@ def divide(session: SparkSession, path: Place, numbers: tuple[int, ...]) -> None
 
 def count_wanted(session: SparkSession) -> int:
     """Return the number of partitions that a query of this session begins with."""
-    return int(session.conf.get(_PARTITIONS) or 1)
+    return int(session.conf.get(checkpoint.PARTITIONS) or 1)
 
 
 def _warn(now: int, wanted: int, why: str) -> str:
