@@ -15,7 +15,6 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output import preview_text
-from cli.output.preview_text import PreviewText
 from daggerclient.daggerfile.parse import DaggerFile
 from daggerspec.limits import PREVIEW_ROWS
 
@@ -95,10 +94,7 @@ def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], 
         for document in preview_text.documents(steps):
             session.out.document(document)
         return
-    text = PreviewText()
-    for step in steps:
-        if (progress := text.take(step)) and session.out.terminal:
-            session.out.note(progress)
+    text = preview_text.follow(session.out, steps)
     for warning in text.warnings:
         session.out.note(f"warning: {warning}")
     if chart:

@@ -1,7 +1,5 @@
 """`daggers alerts test`: what the rules of a dagger file would have said of records that are there."""
 
-from collections.abc import Iterator
-
 from daggers.v1 import gateway_pb2
 
 from cli.commands.preview_range import PREVIEW_S, From, Last, LastRecords, To, build_range
@@ -9,7 +7,6 @@ from cli.errors import MisusedError, RefusedError
 from cli.framework.arguments import File, FileFlag, one_file
 from cli.framework.session import Session
 from cli.output import preview_text, rule_test_text
-from cli.output.preview_text import PreviewText
 
 
 def try_rules(
@@ -39,18 +36,9 @@ def try_rules(
     with session.connect() as gateway:
         steps = gateway.stream(gateway.daggers.PreviewDagger, request, deadline_s=PREVIEW_S)
         try:
-            done = _follow(session, steps)
+            done = preview_text.follow(session.out, steps).done or preview_text.Done()
         except RefusedError as refusal:
-            raise with_place(refusal, one, str(place)) if refusal.findings else refusal from refusal
+            if refusal.findings:
+                raise with_place(refusal, one, str(place)) from refusal
+            raise
     session.out.show(rule_test_text.document(done), lambda out: rule_test_text.show(out, done))
-
-
-def _follow(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse]) -> gateway_pb2.PreviewDone:
-    """Follow a preview to its end, and show its progress on a terminal."""
-    text, done = PreviewText(), preview_text.Done()
-    for step in steps:
-        if (progress := text.take(step)) and session.out.terminal and not session.out.json:
-            session.out.note(progress)
-        if step.HasField("done"):
-            done = step.done
-    return done

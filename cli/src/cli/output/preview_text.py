@@ -6,6 +6,7 @@ from typing import Any, Final
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from cli.output.json_views.findings import column as column_view
+from cli.output.printer import Printer
 from cli.output.row_text import text
 from cli.output.visible import printable
 from daggerclient.times import iso
@@ -132,6 +133,15 @@ def example(record: telemetry_pb2.Quarantined) -> Mapping[str, Any]:
     }
 
 
+def follow(out: Printer, steps: Iterable[gateway_pb2.PreviewDaggerResponse]) -> "PreviewText":
+    """Collect the steps of a preview to its end, and show its progress where a person watches."""
+    preview = PreviewText()
+    for step in steps:
+        if (progress := preview.take(step)) and out.terminal and not out.json:
+            out.note(progress)
+    return preview
+
+
 class PreviewText:
     """A preview for a person, collected step by step."""
 
@@ -139,7 +149,8 @@ class PreviewText:
         self.warnings: Sequence[str] = ()
         self._columns: Sequence[gateway_pb2.OutputColumn] = ()
         self._rows: list[tuple[Row, bool]] = []
-        self._done: Done | None = None
+        self.done: Done | None = None
+        """Its end; None before it."""
 
     def take(self, step: gateway_pb2.PreviewDaggerResponse) -> str:
         """Collect a step, and return the text to show about it now."""
@@ -149,7 +160,7 @@ class PreviewText:
             case "rows":
                 self._rows += [(from_proto(row), step.rows.partial) for row in step.rows.rows]
             case "done":
-                self._done = step.done
+                self.done = step.done
             case "progress":
                 return _progress_text(step.progress)
         return ""
@@ -177,7 +188,7 @@ class PreviewText:
 
     def summary(self) -> Iterator[str]:
         """Yield sentences about the result, and about the cost of running the query."""
-        done = self._done
+        done = self.done
         if done is None:
             return
         took = f" ({done.first_row_ms / 1000:.1f} s to the first)" if done.HasField("first_row_ms") else ""

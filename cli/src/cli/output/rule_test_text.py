@@ -1,6 +1,6 @@
 """Show what alert rules would have said of a range, in words and as a document."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +11,7 @@ from chassis.durations import format_measure, format_span
 from cli.output import preview_text
 from cli.output.printer import Printer
 from daggerclient.times import iso
+from daggerspec.alertrules import format_key
 
 OPEN = "open"
 
@@ -28,7 +29,7 @@ class Incident:
         """Its key in words; of all keys beyond those with an incident each, how many they are."""
         if self.fired.others:
             return f"{self.fired.others:,} further keys"
-        return " ".join(f"{name}={value}" for name, value in sorted(self.fired.key.items()))
+        return format_key(self.fired.key)
 
     def duration(self, end: datetime) -> timedelta:
         """Return how long it was, up to the end of what was judged."""
@@ -51,20 +52,20 @@ def find_incidents(rule: gateway_pb2.PreviewRule) -> list[Incident]:
 
 def show(out: Printer, done: gateway_pb2.PreviewDone) -> None:
     """Print a sentence for each rule, a table of all incidents, and what was read."""
-    end = done.rules.until.ToDatetime(tzinfo=UTC)
+    rows = []
     for rule in done.rules.rules:
-        out.line(f"{rule.rule}: {_describe(rule, end, done)}")
-    rows = [
-        (
-            rule.rule,
-            incident.key or "-",
-            iso(incident.fired.since),
-            iso(incident.until) if incident.until else OPEN,
-            incident.fired.summary,
-        )
-        for rule in done.rules.rules
-        for incident in find_incidents(rule)
-    ]
+        incidents = find_incidents(rule)
+        out.line(f"{rule.rule}: {_describe(rule, incidents, done)}")
+        rows += [
+            (
+                rule.rule,
+                incident.key or "-",
+                iso(incident.fired.since),
+                iso(incident.until) if incident.until else OPEN,
+                incident.fired.summary,
+            )
+            for incident in incidents
+        ]
     if rows:
         out.table(("RULE", "KEY", "SINCE", "UNTIL", "WHAT"), rows, empty="")
     for note in _notes(done):
@@ -101,9 +102,11 @@ def document(done: gateway_pb2.PreviewDone) -> dict[str, Any]:
     }
 
 
-def _describe(rule: gateway_pb2.PreviewRule, end: datetime, done: gateway_pb2.PreviewDone) -> str:
-    incidents = find_incidents(rule)
+def _describe(
+    rule: gateway_pb2.PreviewRule, incidents: Sequence[Incident], done: gateway_pb2.PreviewDone
+) -> str:
     if incidents:
+        end = done.rules.until.ToDatetime(tzinfo=UTC)
         times = "once" if len(incidents) == 1 else f"{len(incidents):,} times"
         total = sum((incident.duration(end) for incident in incidents), timedelta())
         return f"would have fired {times}, {format_span(total)} in all"
