@@ -17,61 +17,48 @@ import signal
 import statistics
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dagger
 import seed
 import workload
-from confluent_kafka import Consumer
 from machine import Meter, Spent, header
 from runs import line, middle
 from stack import Stack, stack
 
-from devstack import ports, processes
-from devstack.sparkcluster import SparkCluster
+from devstack import processes
+from devstack.sparkcluster import SparkCluster, spark_cluster
 
 _HOUR_S = 3_600
-_DEADLINE_S = 600
 _CORES = 2
 
 
-@dataclass(slots=True)
-class Rows:
-    """Rows of a topic, by their window and tags, as often as they are there."""
+class DistinctRows(seed.RowCounter):
+    """Reads a query's rows, and tells those apart that were written again."""
 
-    consumer: Consumer
-    counts: dict[str, int] = field(default_factory=dict)
-    again: int = 0
-    """Rows that were there before, with the same count."""
-    wrong: int = 0
-    """Rows that were there before, with another one."""
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        super().__init__(bootstrap_servers, topic)
+        self._counts: dict[str, int] = {}
+        """Counts by window and tags."""
+        self.again = 0
+        """Rows that were there before, with the same count."""
+        self.wrong = 0
+        """Rows that were there before, with another one."""
 
-    def wait_for(self, counted: int) -> None:
-        """Wait until their counts add up to as much."""
-        end, reached = time.monotonic() + _DEADLINE_S, sum(self.counts.values())
-        while reached < counted:
-            if time.monotonic() > end:
-                raise SystemExit(
-                    f"only {len(self.counts):,} rows, {reached:,} of {counted:,} bookings in time"
-                )
-            for message in self.consumer.consume(10_000, 0.2):
-                if message.error() is None:
-                    reached += self._take(json.loads(message.value() or b"{}"))
-
-    def _take(self, row: dict[str, Any]) -> int:
-        count = int(row.pop("num_of_bookings"))
-        key = json.dumps(row, sort_keys=True)
-        before = self.counts.get(key)
-        if before is not None:
-            self.again, self.wrong = self.again + (before == count), self.wrong + (before != count)
-            return 0
-        self.counts[key] = count
-        return count
+    def take(self, row: dict[str, Any]) -> None:
+        """Count a row once."""
+        key = json.dumps({name: row[name] for name in row if name != seed.COUNT}, sort_keys=True)
+        before = self._counts.get(key)
+        if before is None:
+            self._counts[key] = row[seed.COUNT]
+            super().take(row)
+        elif before == row[seed.COUNT]:
+            self.again += 1
+        else:
+            self.wrong += 1
 
 
 @dataclass(slots=True)
@@ -82,7 +69,7 @@ class Subject:
     name: str
     sessions: Callable[[], list[int]]
     kill: Callable[[], None]
-    rows: Rows
+    rows: DistinctRows
     runs: int = 0
 
     @property
@@ -101,7 +88,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=2)
     given = parser.parse_args()
     print(header("pyspark", "confluent-kafka", "ptars", "pyarrow"), flush=True)
-    with stack() as on, spark_cluster() as spark:
+    with (
+        stack() as on,
+        tempfile.TemporaryDirectory(prefix="daggers-bench-spark-") as folder,
+        spark_cluster(Path(folder), _CORES) as spark,
+    ):
         on.end("health-monitor")  # see bench/seed.py
         on.daggers(
             "cluster", "register", "workers", "--kafka", on.kafka, "--spark-master", spark.url,
@@ -182,42 +173,21 @@ def begin(on: Stack, subject: Subject, cluster: str) -> None:
     )
 
 
-def rows(on: Stack, name: str) -> Rows:
+def rows(on: Stack, name: str) -> DistinctRows:
     """Create the topics of a subject; return the rows that will be there."""
     dagger.prepare(on, f"bookings-{name}")
     workload.create_topic(on.kafka, f"rows-{name}", 1)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": on.kafka,
-            "group.id": f"bench-{name}",
-            "auto.offset.reset": "earliest",
-            "log_level": 2,  # it is left open while the stack goes
-        }
-    )
-    consumer.subscribe([f"rows-{name}"])
-    return Rows(consumer)
+    return DistinctRows(on.kafka, f"rows-{name}")
 
 
-def tell(found: Rows) -> str:
+def tell(found: DistinctRows) -> str:
     """Describe what became of its rows, for a line."""
-    return f"{len(found.counts):,} rows, {found.again:,} of them written twice, {found.wrong:,} wrong"
+    return f"{found.rows:,} rows, {found.again:,} of them written twice, {found.wrong:,} wrong"
 
 
 def daemons(spark: SparkCluster) -> list[int]:
     """Sessions of master and workers, which those of executors are, too."""
     return [one.pid for one in processes.find_marked(spark.folder)]
-
-
-@contextmanager
-def spark_cluster() -> Iterator[SparkCluster]:
-    """Start two workers of one core that are gone with the context."""
-    with tempfile.TemporaryDirectory(prefix="daggers-bench-spark-") as folder:
-        cluster = SparkCluster(Path(folder), workers=_CORES, ports=ports.choose(("master", "web"), {}))
-        try:
-            cluster.start()
-            yield cluster
-        finally:
-            cluster.stop()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import dagger
 import flink
@@ -30,6 +31,7 @@ from runs import cold_and_warm, line, middle
 from stack import Stack, stack
 
 NAME, FLINK_ROWS_TOPIC = "seed", "flink-rows"
+COUNT = "num_of_bookings"
 _DEADLINE_S = 900
 
 
@@ -56,9 +58,12 @@ class RowCounter:
                 raise SystemExit(f"only {self.rows} rows, {self.counted} of {counted} bookings in time")
             for message in self._consumer.consume(10_000, 0.2):
                 if message.error() is None:
-                    row = json.loads(message.value() or b"{}")
-                    self.rows += 1
-                    self.counted += row["num_of_bookings"]
+                    self.take(json.loads(message.value() or b"{}"))
+
+    def take(self, row: dict[str, Any]) -> None:
+        """Count a row."""
+        self.rows += 1
+        self.counted += row[COUNT]
 
 
 def raw(bootstrap_servers: str, records: int) -> Spent:

@@ -16,7 +16,7 @@ from conftest import Stack
 from tests.integration.bookings import Bookings
 from tests.integration.cli import Cli
 from tests.integration.faults import driver, halves, kill, lasting, process, send, until, up
-from tests.integration.standalone import register, standalone
+from tests.integration.standalone import register
 from tests.integration.watching import (
     OLD_S,
     POLLS_S,
@@ -28,6 +28,8 @@ from tests.integration.watching import (
     running,
     watched,
 )
+
+from devstack.sparkcluster import spark_cluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -126,7 +128,7 @@ def test_while_the_broker_is_dead_nothing_is_claimed(stack: Stack, watching: Wat
 
 
 def test_a_spark_cluster_that_is_gone_leaves_nothing_running(stack: Stack, cli: Cli, tmp_path: Path) -> None:
-    with standalone(tmp_path) as spark:
+    with spark_cluster(tmp_path / "spark", 1, minutes=30) as spark:
         register(cli, stack, "vanishing", spark.url, tmp_path)
         with watched(stack, cli, tmp_path, cluster="vanishing") as watch:
             watch.until(is_running)

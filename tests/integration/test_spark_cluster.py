@@ -10,9 +10,9 @@ from conftest import Stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least, runs
 from tests.integration.faults import send, until
-from tests.integration.standalone import register, standalone
+from tests.integration.standalone import register
 
-from devstack.sparkcluster import MASTER, WORKER
+from devstack.sparkcluster import MASTER, WORKER, spark_cluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -22,7 +22,7 @@ def test_a_dagger_on_a_standalone_cluster_counts_exactly(stack: Stack, cli: Cli,
     name, file = bookings.dagger(tmp_path, cluster="standalone")
     events = spread(range(120), cities=2)
 
-    with standalone(tmp_path) as spark:
+    with spark_cluster(tmp_path / "spark", 1, minutes=30) as spark:
         register(cli, stack, "standalone", spark.url, tmp_path)
         bookings.write(booking(second, city_id=city) for second, city in events)
         cli("apply", "-f", file, "--wait", "--timeout", 180)
@@ -39,7 +39,7 @@ def test_a_dagger_that_its_master_has_forgotten_is_launched_again_and_counts_exa
     name, file = bookings.dagger(tmp_path, cluster="forgetful")
     before, after = spread(range(120), cities=2), spread(range(120, 240), cities=2)
 
-    with standalone(tmp_path) as spark:
+    with spark_cluster(tmp_path / "spark", 1, minutes=30) as spark:
         register(cli, stack, "forgetful", spark.url, tmp_path)
         bookings.write(booking(second, city_id=city) for second, city in before)
         cli("apply", "-f", file, "--wait", "--timeout", 180)
@@ -63,7 +63,7 @@ def test_a_dagger_that_gets_no_executor_says_who_has_them_and_begins_when_they_a
     events = spread(range(120), cities=2)
     files = [bookings.dagger(tmp_path, cluster="shared") for _ in range(2)]
 
-    with standalone(tmp_path) as spark:
+    with spark_cluster(tmp_path / "spark", 1, minutes=30) as spark:
         pages = ("--spark-web-url", spark.pages, "--executors", "cores_max=1")
         register(cli, stack, "shared", spark.url, tmp_path, *pages)
         bookings.write(booking(second, city_id=city) for second, city in events)
@@ -105,7 +105,7 @@ def test_two_daggers_count_exactly_while_executors_a_worker_and_the_master_are_k
     def generations() -> list[int]:
         return [cli("get", name)["generation"] for name in names]
 
-    with standalone(tmp_path, workers=2) as spark:
+    with spark_cluster(tmp_path / "spark", 2, minutes=30) as spark:
         pages = ("--spark-web-url", spark.pages, "--executors", "cores_max=1")
         register(cli, stack, "killed", spark.url, tmp_path, *pages)
         write_minutes(2)
@@ -165,7 +165,7 @@ def test_a_dagger_that_moves_to_a_cluster_and_back_keeps_its_windows_and_compute
         metadata = json.loads(newest.read_text().splitlines()[1])
         return int(metadata["conf"]["spark.sql.shuffle.partitions"])
 
-    with standalone(tmp_path, workers=2) as spark:
+    with spark_cluster(tmp_path / "spark", 2, minutes=30) as spark:
         register(cli, stack, "moved", spark.url, tmp_path, "--spark-web-url", spark.pages)
         write(parts[0])
         cli("apply", "-f", file, "--wait", "--timeout", 180)

@@ -10,13 +10,14 @@ docs/operations.md asks for: one that is killed and started again knows its work
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shutil
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ import psutil
 
 from devstack import ports, processes
 from devstack.processes import StackProcess
+from devstack.tools.pyspark_home import find_pyspark
 
 MASTER: Final = "spark-master"
 WORKER: Final = "spark-worker-{}"
@@ -132,11 +134,11 @@ class SparkCluster:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_DAEMON_JAVA_OPTS": f"-XX:+UseSerialGC {options}",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_HOME": str(_spark_home()),
+            "SPARK_HOME": str(find_pyspark()),
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "SPARK_LOCAL_IP": ports.LOOPBACK,
         }
-        program = [str(_spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{daemon}"]
+        program = [str(find_pyspark() / "bin" / "spark-class"), f"org.apache.spark.deploy.{daemon}"]
         processes.start(
             name,
             ["timeout", f"{self.minutes}m", *program, *words],
@@ -146,20 +148,26 @@ class SparkCluster:
         )
 
 
+@contextmanager
+def spark_cluster(folder: Path, workers: int, *, minutes: int = 60) -> Iterator[SparkCluster]:
+    """Run a cluster of workers with one core each, which ends with the context.
+
+    It never has the usual ports: `make spark-cluster` may have them. Raises: TimeoutError.
+    """
+    cluster = SparkCluster(folder, workers, minutes=minutes, ports=ports.choose(("master", "web"), {}))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
 def is_executor(process: psutil.Process) -> bool:
     """Tell whether a process is an executor of Spark's that runs."""
     try:
         return _EXECUTOR in process.cmdline()
     except psutil.Error:  # gone, or about to be
         return False
-
-
-def _spark_home() -> Path:
-    """Return the folder of the installed PySpark, which is a distribution of Spark."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0])
 
 
 def _count_workers(pages: str) -> int:

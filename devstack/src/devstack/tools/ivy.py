@@ -1,11 +1,11 @@
 """Artifacts of Maven's repository, resolved by the Ivy that comes with PySpark: no Maven is needed."""
 
-import importlib.util
 from pathlib import Path
 
 from cli.errors import RefusedError
 from cli.output.progress import Report
 from devstack.tools import truststore
+from devstack.tools.pyspark_home import find_pyspark
 from devstack.tools.run import run
 
 _FILE = """\
@@ -51,10 +51,7 @@ def retrieve(
 
 def _program() -> Path:
     """Return the Ivy jar inside the installed PySpark. Raises: RefusedError when it has none."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    jars = sorted((Path(spec.submodule_search_locations[0]) / "jars").glob("ivy-*.jar"))
+    jars = sorted((find_pyspark() / "jars").glob("ivy-*.jar"))
     if not jars:
         raise RefusedError(
             "the installed PySpark has no Ivy jar: install pyspark 4.3.0", reason="TOOL_MISSING"
