@@ -111,6 +111,18 @@ def test_what_takes_too_long_is_cut_and_that_is_said(kafka: str, monkeypatch: py
     assert looked(kafka, *topics)[-1].cut == "2 topics were not looked into: name some of them"
 
 
+def test_topics_that_were_written_last_come_before_those_with_earlier_names(kafka: str) -> None:
+    value = spec_pb2.Stream(name="s", time_field="t").SerializeToString()
+    old, quiet = written(kafka, [value], prefix="a"), written(kafka, [], prefix="b")
+    new = written(kafka, [value], prefix="c")
+
+    assert [topic.topic for step in looked(kafka, quiet, old, new) for topic in step.topics] == [
+        new,
+        old,
+        quiet,
+    ]
+
+
 def test_records_of_longer_ago_than_a_minute_are_no_rate(kafka: str) -> None:
     topic = written(kafka, [b"x"] * 3)
     stream, files = resolved(kafka, topic)

@@ -245,6 +245,7 @@ def discover_topics(
         for step in gateway.stream(gateway.catalog.DiscoverTopics, request, deadline_s=SAMPLE_S):
             answer.MergeFrom(step)
             report(f"{answer.topics_read} of {answer.topics_total} topics")
+    answer.topics.sort(key=lambda topic: topic.topic)
     _warn(session, answer)
     sampled = [topic for topic in answer.topics if topic.sampled]
     if sampled and not any(topic.fits for topic in sampled):

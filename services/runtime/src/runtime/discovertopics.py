@@ -80,9 +80,10 @@ def discover(
     now: Callable[[], float] = time.time,
     examples: int = 1,
 ) -> Iterator[_Step]:
-    """Yield topics by name, with the progress. A requested message is also measured where it fits badly.
+    """Yield topics, those written to last first, with the progress.
 
-    Of more than MAX_TOPICS those that were written to last are looked into.
+    A requested message is also measured where it fits badly. What is cut after MAX_TOPICS or PATIENCE_S
+    are the topics that were quiet for longest.
 
     examples: records that are shown of the message that fits best; one of others. Raises: JobError.
     """
@@ -94,10 +95,9 @@ def discover(
     ):
         there = consumer.list_topics(timeout=_METADATA_S).topics
         requested = list(dict.fromkeys(stream.stream.topics))
-        names = sorted(name for name in requested or there if name in there and not _is_internal(name))
+        public = [name for name in requested or there if name in there and not _is_internal(name)]
         admin = kafka.client(AdminClient, kafka.client_properties(stream.kafka))
-        if len(names) > MAX_TOPICS:
-            names = _sort_by_activity(admin, {name: there[name].partitions for name in names})
+        names = _sort_by_activity(admin, {name: there[name].partitions for name in public})
         retentions = _retentions(admin, names[:MAX_TOPICS])
         yield _Step(topics_total=len(names), missing_topics=missing(requested, there))
         for number, name in enumerate(names):
@@ -171,7 +171,9 @@ def _sort_by_activity(admin: AdminClient, topics: Mapping[str, Iterable[int]]) -
     partitions = [TopicPartition(name, partition) for name in topics for partition in topics[name]]
     newest = dict.fromkeys(topics, -1)
     last = cast(OffsetSpec, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call] # a method of its own
-    answers = admin.list_offsets(dict.fromkeys(partitions, last), request_timeout=_METADATA_S)
+    answers = (
+        admin.list_offsets(dict.fromkeys(partitions, last), request_timeout=_METADATA_S) if partitions else {}
+    )
     for partition, answer in answers.items():
         with suppress(KafkaException, TimeoutError):
             newest[partition.topic] = max(newest[partition.topic], answer.result(_METADATA_S).timestamp)
