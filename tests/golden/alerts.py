@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from daggers.v1 import alerts_pb2
+from daggers.v1.alerts_pb2 import AlertRoute
 from google.protobuf.json_format import MessageToDict
 from tests.golden.golden import FOLDER, decoded
 
@@ -36,6 +37,27 @@ def alerts_state(ledger: Ledger) -> dict[str, Any]:
             | {"fired": MessageToDict(alert.fired) if alert.fired else None}
             | {"resolved": MessageToDict(alert.resolved) if alert.resolved else None}
             for _, alert in sorted(ledger.alerts.items())
+        ],
+        "acknowledgements": [
+            [alert.id, given.author, given.comment, given.time.isoformat()]
+            for _, alert in sorted(ledger.alerts.items())
+            if (given := alert.acknowledgement) is not None
+        ],
+        "routes": [
+            [each.team, each.number, each.actor, each.why, MessageToDict(each.message or AlertRoute())]
+            for _, revisions in sorted(ledger.routes.revisions.items())
+            for each in revisions
+        ],
+        "groups": [
+            {
+                "team": key.team,
+                "revision": key.revision,
+                "path": list(key.path),
+                "labels": dict(key.labels),
+                "members": [f"{subject} {condition}" for subject, condition in sorted(group.members)],
+                "notices": dict(group.counts),
+            }
+            for key, group in sorted(ledger.routed.groups.items())
         ],
         "silences": [
             MessageToDict(build_message(silence)) | {"ended_by": silence.ended_by}

@@ -125,6 +125,8 @@ def request(method: MethodDescriptor, team: str, cluster: str = "") -> Any:
             setattr(made, field, named)
     if method.name == "ExpireSilence":
         made.id = f"{team}/1f3c9a0b52"
+    if "alerts" in fields and fields["alerts"].message_type is not None:
+        made.alerts.dagger = named
     if "secret" in fields:
         made.secret.team = team
     if "sink" in fields and fields["sink"].message_type is not None:

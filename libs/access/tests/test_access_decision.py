@@ -187,6 +187,9 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
             "WatchVitals": vitals,
             "ListAlerts": gateway_pb2.ListAlertsResponse(alerts=[alert]),
             "WatchAlerts": gateway_pb2.WatchAlertsResponse(alert=alert, sequence=7),
+            "ListRoutes": gateway_pb2.ListRoutesResponse(
+                revisions=[{"team": dagger.spec.team, "message": secret(dagger.spec.team)}]
+            ),
             "ListSilences": gateway_pb2.ListSilencesResponse(silences=[silence]),
             "SummarizeQuarantine": gateway_pb2.SummarizeQuarantineResponse(groups=[group]),
         }

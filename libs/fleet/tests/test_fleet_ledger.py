@@ -8,6 +8,7 @@ from daggers.v1 import alerts_pb2
 from google.protobuf.message import Message
 
 from eventlog import Draft, Record, read_record
+from fleet.alerts.alert import Acknowledgement
 from fleet.alerts.ledger import Ledger
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -362,3 +363,100 @@ def test_silences_are_forgotten_a_month_after_their_end() -> None:
     ledger.apply(record(31 * day, silence(31 * day, 32 * day, id_="newest")))
 
     assert list(ledger.silences) == ["newer", "newest"]
+
+
+# ---- Acknowledgements --------------------------------------------------------------------------------------
+
+
+def acknowledged(
+    *daggers: str, until: int | None = None, actor: str = "user:ada", incident: int = 1
+) -> alerts_pb2.AlertAcknowledged:
+    """Somebody looks after the alerts of these daggers, of bookings where none is given."""
+    metas = [meta(dagger=dagger) for dagger in daggers or ("bookings",)]
+    for each in metas:
+        each.incident = incident
+    event = alerts_pb2.AlertAcknowledged(incidents=metas, actor=actor, comment="on it")
+    if until is not None:
+        event.until.FromDatetime(NOON + until * SECOND)
+    return event
+
+
+def find_author(ledger: Ledger, second: int, dagger: str = "bookings") -> str | None:
+    """Principal that looks after the alert, so many seconds after NOON."""
+    given = ledger.alert(dagger, FAILED).find_acknowledgement(NOON + second * SECOND)
+    return given and given.author
+
+
+def test_who_acknowledges_looks_after_an_incident_until_it_is_over_and_not_after_the_next() -> None:
+    again = fired()
+    again.meta.incident = 2
+    ledger = given(STARTED, fired(), acknowledged())
+    during = ledger.alert("bookings", FAILED).acknowledgement
+    ledger.apply(record(3, is_over()))
+    after = find_author(ledger, 9_999)
+    ledger.apply(record(4, again))
+
+    assert during == Acknowledgement(author="user:ada", time=NOON + 2 * SECOND, comment="on it")
+    assert (after, find_author(ledger, 5)) == ("user:ada", None)
+
+
+def test_an_acknowledgement_counts_until_its_end_and_one_of_what_is_over_as_it_was_then() -> None:
+    ledger = given(STARTED, fired(), acknowledged(until=60))
+    counts = [find_author(ledger, 59), find_author(ledger, 60)]
+    ledger.apply(record(30, is_over()))
+
+    assert counts == ["user:ada", None]
+    assert find_author(ledger, 61) == "user:ada"
+
+
+def test_the_newest_acknowledgement_counts_the_same_again_changes_nothing_and_it_can_be_taken_back() -> None:
+    ledger = given(STARTED, fired(), acknowledged())
+    assert not ledger.apply(record(3, acknowledged()))
+    assert ledger.apply(record(4, acknowledged(actor="user:bob")))
+    newest = find_author(ledger, 5)
+    ended = alerts_pb2.AcknowledgementEnded(incidents=[meta()], actor="user:eve")
+
+    assert ledger.apply(record(5, ended))
+    assert (newest, find_author(ledger, 6)) == ("user:bob", None)
+    assert not ledger.apply(record(6, ended))
+
+
+def test_several_are_acknowledged_at_once_whatever_epoch_leads_and_those_that_are_not_open_stay() -> None:
+    ledger = given(STARTED, OTHER, fired(epoch=1), fired(epoch=1, dagger="orders"))
+    ledger.apply(record(4, acknowledged("bookings", "orders", "nothing")))
+    watched = [(alert.dagger, alert.sequence) for alert in ledger.changed_since(3)]
+
+    assert [find_author(ledger, 9, dagger) for dagger in ("bookings", "orders", "nothing")] == [
+        "user:ada", "user:ada", None,
+    ]  # fmt: skip
+    assert watched == [("bookings", 4), ("orders", 4)]
+    assert not ledger.apply(record(5, acknowledged(incident=2)))
+
+
+def test_an_acknowledgement_holds_no_notification_back() -> None:
+    assert next_told(given(STARTED, fired(), acknowledged()), 9) == "bookings"
+    over = given(STARTED, fired(), take(), acknowledged(), is_over())
+    notify = over.next_notification("slack", pace=SECOND, now=NOON + 60 * SECOND)
+
+    assert notify is not None
+    assert notify.alert.notice == alerts_pb2.ALERT_NOTICE_RESOLVED
+
+
+def test_an_acknowledgement_whose_end_cannot_be_read_changes_nothing() -> None:
+    endless = acknowledged(until=1)
+    endless.until.seconds = 2**62
+
+    assert find_author(given(STARTED, fired(), endless), 0) is None
+
+
+def test_an_incident_has_a_name_of_its_own() -> None:
+    again = fired()
+    again.meta.incident = 2
+    ledger = given(STARTED, fired(), fired(dagger="orders"))
+    names = {ledger.alert(dagger, FAILED).id for dagger in ("bookings", "orders")}
+    ledger.apply(record(3, is_over()))
+    ended = ledger.alert("bookings", FAILED).id
+    ledger.apply(record(4, again))
+
+    assert ended in names
+    assert len({*names, ledger.alert("bookings", FAILED).id}) == 3

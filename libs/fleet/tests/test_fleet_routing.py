@@ -510,12 +510,12 @@ def test_an_alert_has_the_labels_that_routes_match() -> None:
 def test_what_nobody_acknowledges_is_escalated() -> None:
     destination = Destination(receivers=("r",), escalate_after=timedelta(minutes=5), escalate_to=("boss",))
 
-    def find(minutes: float, first: datetime | None = NOON, ack: datetime | None = None) -> tuple[str, ...]:
+    def find(minutes: float, first: datetime | None = NOON, *, ack: bool = False) -> tuple[str, ...]:
         now = NOON + timedelta(minutes=minutes)
-        return escalation.find_escalation(destination, first_notice=first, acknowledged=ack, now=now)
+        return escalation.find_escalation(destination, first_notice=first, is_acknowledged=ack, now=now)
 
-    assert (find(4.9), find(5), find(9, ack=NOON), find(9, first=None)) == ((), ("boss",), (), ())
-    assert escalation.find_escalation(Destination(), first_notice=NOON, acknowledged=None, now=NOON) == ()
+    assert (find(4.9), find(5), find(9, ack=True), find(9, first=None)) == ((), ("boss",), (), ())
+    assert escalation.find_escalation(Destination(), first_notice=NOON, is_acknowledged=False, now=NOON) == ()
 
 
 # ---- Whatever comes ----------------------------------------------------------------------------------------

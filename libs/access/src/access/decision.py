@@ -30,7 +30,7 @@ class Action(StrEnum):
     VALIDATE = "check specifications"
     CHANGE = "create, change, start and stop daggers"
     PLAY = "create, change, start and stop daggers on a playground"
-    SILENCE = "silence alerts"
+    SILENCE = "silence, acknowledge and route alerts"
     DELETE = "delete daggers"
     MEMBERS = "say who has a role"
     ACCOUNTS = "make and revoke service accounts"

@@ -17,6 +17,8 @@ from access.decision import Action, Decision, change_on, may, may_read, may_samp
 from access.principal import Principal
 from daggerspec.places import Place
 from fleet import Fleet
+from fleet.alerts import alert
+from fleet.alerts.alert import PRINCIPAL, TEAM
 from fleet.fold.tenancy import PLATFORM
 
 Teams = Callable[[Any, Fleet], Iterable[str]]
@@ -164,6 +166,16 @@ def _of_sink_test(request: Any, fleet: Fleet) -> Iterable[str]:
     specified = (request.spec.team,) if request.HasField("spec") else ()
     sink = fleet.catalogue.sinks.get(request.sink)
     return specified if sink is None else (*specified, *(sink.value.teams or (PLATFORM,)))
+
+
+def _of_alerts(request: Any, fleet: Fleet) -> Iterable[str]:
+    """Return the team whose alerts are meant; the platform for those of no dagger and no team."""
+    name = request.alerts.dagger
+    if name.startswith(TEAM):
+        return (name.removeprefix(TEAM),)
+    if name == alert.PLATFORM or name.startswith(PRINCIPAL):
+        return (PLATFORM,)
+    return _of_dagger(name, fleet)
 
 
 def _of_silence(request: Any, _fleet: Fleet) -> Iterable[str]:
@@ -353,6 +365,12 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "CreateSilence": Rule(Action.SILENCE, _in),
         "ListSilences": Rule(Action.LOOK_AROUND, _nobodys, views.silences),
         "ExpireSilence": Rule(Action.SILENCE, _of_silence),
+        "AcknowledgeAlerts": Rule(Action.SILENCE, _of_alerts),
+        "UnacknowledgeAlerts": Rule(Action.SILENCE, _of_alerts),
+        "ApplyRoutes": Rule(Action.SILENCE, _in),
+        "DeleteRoutes": Rule(Action.SILENCE, _in),
+        "ListRoutes": Rule(Action.LOOK_AROUND, _nobodys, views.routes),
+        "ExplainRoute": Rule(Action.READ, _about),
     },
 }
 METHODS: Final[Mapping[str, Rule]] = {

@@ -132,6 +132,15 @@ def silences(principal: Principal, answer: gateway_pb2.ListSilencesResponse, fle
     return answer
 
 
+def routes(principal: Principal, answer: gateway_pb2.ListRoutesResponse, fleet: Fleet) -> Any:
+    """Show a page of routes without those of other teams."""
+    visible = [each for each in answer.revisions if may(principal, Action.READ, each.team, fleet).allowed]
+    if len(visible) != len(answer.revisions):
+        del answer.revisions[:]
+        answer.revisions.extend(visible)
+    return answer
+
+
 def alert(principal: Principal, step: gateway_pb2.WatchAlertsResponse, fleet: Fleet) -> Any:
     """Show a step of WatchAlerts; None of another team's, as a step without alert ends the snapshot."""
     return None if step.HasField("alert") and not _reads_alert(principal, step.alert, fleet) else step

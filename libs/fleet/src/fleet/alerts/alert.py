@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Final, TypeAlias
 
 from daggers.v1 import alerts_pb2, events_pb2
@@ -31,6 +32,7 @@ TEAM: Final = "team/"
 PRINCIPAL: Final = "principal/"
 """Prefix of a principal in alerts about who calls: no dagger's name has a slash."""
 Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
+GroupNotification: TypeAlias = alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed
 
 # ---- State -------------------------------------------------------------------------------------------------
 
@@ -48,6 +50,17 @@ class Delivery:
     """Failure of the newest attempt; None when it was taken, and before the first."""
     shows_open: bool = False
     """The receiver may take an incident for open: it was sent a begin, and has taken no end since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """Word of somebody that they look after an incident."""
+
+    author: str
+    time: datetime
+    comment: str = ""
+    until: datetime | None = None
+    """The first instant at which it does not count any more; None: as long as the incident lasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +82,8 @@ class Alert:
     resolved_at: datetime | None = None
     deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """By receiver: the newest notice's."""
+    acknowledgement: Acknowledgement | None = None
+    """The newest, whether or not it still counts."""
     sequence: int = -1
     """Of the newest record that changed it."""
 
@@ -86,6 +101,16 @@ class Alert:
             rule=self.rule,
             key=self.key,
         )
+
+    @property
+    def id(self) -> str:
+        """Name of the incident in notifications and commands, ten hexadecimal digits."""
+        return blake2b(f"{dedup_key_of(self.meta())}/{self.incident}".encode(), digest_size=5).hexdigest()
+
+    def find_acknowledgement(self, now: datetime) -> Acknowledgement | None:
+        """Return who looks after the incident now, or did when it was over; None where nobody does."""
+        given, instant = self.acknowledgement, self.resolved_at or now
+        return None if given is None or (given.until is not None and given.until <= instant) else given
 
     @property
     def firing(self) -> bool:
@@ -112,6 +137,11 @@ class Alert:
         if self.fired is None or self.until is None:
             return timedelta()
         return max(self.until - self.fired.since.ToDatetime(tzinfo=UTC), timedelta())
+
+    @property
+    def is_routed(self) -> bool:
+        """True if routes of its team lead it, so that it is told with the groups that it is in."""
+        return self.fired is not None and bool(self.fired.destinations)
 
     @property
     def noticed_at(self) -> datetime | None:
@@ -202,6 +232,49 @@ def apply_report(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
     return alert
 
 
+def acknowledge(alert: Alert, incident: int, given: Acknowledgement | None) -> Alert:
+    """Note who looks after an open incident, or that nobody does. The same word again changes nothing, nor
+    does one about an incident that is not open.
+    """
+    before = alert.acknowledgement
+    if not alert.firing or incident != alert.incident or _is_same(before, given):
+        return alert
+    return replace(alert, acknowledgement=given)
+
+
+def _is_same(before: Acknowledgement | None, after: Acknowledgement | None) -> bool:
+    """Tell whether two say the same, at whatever time."""
+    if before is None or after is None:
+        return before is after
+    return replace(before, time=after.time) == after
+
+
+def keep_shown(alert: Alert) -> Alert:
+    """Take a routed alert that fires anew for told where it is shown as open still: groups tell no more."""
+    deliveries = {
+        name: replace(delivery, done=delivery.shows_open, attempts=int(delivery.shows_open))
+        for name, delivery in alert.deliveries.items()
+    }
+    return replace(alert, deliveries=deliveries)
+
+
+def note_group_attempt(alert: Alert, event: GroupNotification, *, firing: bool) -> Alert:
+    """Note what became of a group's notice that had this incident, as one that fires or one that is over."""
+    notice, before = event.notice, alert.deliveries.get(event.notice.receiver, Delivery())
+    if isinstance(event, alerts_pb2.GroupNotificationSent):
+        # Over meanwhile: the end is still to be told.
+        after = Delivery(notice.attempt, done=alert.firing == firing, shows_open=firing)
+    else:
+        again = event.HasField("not_before")
+        failure = alerts_pb2.NotificationFailed(
+            reason=event.reason, detail=event.detail, not_before=event.not_before if again else None
+        )
+        not_before = event.not_before.ToDatetime(tzinfo=UTC) if again else None
+        shows_open = firing or before.shows_open
+        after = Delivery(notice.attempt, not_before, done=not again, failure=failure, shows_open=shows_open)
+    return replace(alert, deliveries={**alert.deliveries, notice.receiver: after})
+
+
 def give_up_untold(alert: Alert) -> Alert:
     """Tell nobody of an end who was not told of a begin: the alert was held back until it was over."""
     deliveries = {
@@ -233,16 +306,68 @@ def _record_attempt(alert: Alert, event: Notification) -> Alert:
 # ---- Next notification -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTurn:
+    """What a receiver is to be told of a group of incidents."""
+
+    team: str
+    revision: int
+    """Revision of the team's routes."""
+    path: tuple[int, ...]
+    """Place of the route in their tree."""
+    labels: Mapping[str, str]
+    """Labels that the incidents have in common."""
+    begin: datetime
+    """Time of the group's first incident."""
+    number: int
+    """Number of the notice among those of the receiver, from 1."""
+    time: datetime
+    """As of when it says what it says."""
+    first_attempt: datetime
+    """Time of the first attempt at it."""
+    firing: tuple[Alert, ...]
+    """Incidents that are open, the gravest and oldest first."""
+    resolved: tuple[Alert, ...]
+    """Incidents that are over, the newest first."""
+
+    @property
+    def dedup_key(self) -> str:
+        """Key that receivers fold repeats by: of the group, at most 255 characters."""
+        place = f"{self.revision}/{self.path}/{sorted(self.labels.items())}"
+        digest = blake2b(place.encode(), digest_size=8).hexdigest()
+        return f"daggers/{TEAM}{self.team}/group/{digest}"
+
+    def build_message(self, receiver: str, attempt: int) -> alerts_pb2.GroupNotice:
+        """Build the message of an attempt. It has no epoch."""
+        notice = alerts_pb2.GroupNotice(
+            team=self.team,
+            revision=self.revision,
+            path=self.path,
+            labels=self.labels,
+            receiver=receiver,
+            number=self.number,
+            attempt=attempt,
+            firing=[alert.meta() for alert in self.firing],
+            resolved=[alert.meta() for alert in self.resolved],
+        )
+        notice.begin.FromDatetime(self.begin)
+        notice.time.FromDatetime(self.time)
+        return notice
+
+
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell a receiver the newest notice of an alert."""
+    """Tell a receiver the newest notice of an alert, or of a group of alerts."""
 
     alert: Alert
+    """The alert; of a group the first that fires, or that is over where none does."""
     receiver: str
     attempt: int
     """From 1."""
     released_at: datetime | None = None
     """End of the newest silence that held the alert back; None where none did."""
+    group: GroupTurn | None = None
+    """The group; None of an alert that is told by itself."""
 
 
 def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:
@@ -252,4 +377,6 @@ def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify |
     delivery = alert.deliveries.get(receiver)
     if delivery is None or delivery.done or (delivery.not_before is not None and now < delivery.not_before):
         return None
+    if alert.is_routed:
+        return None  # `ledger` has its groups
     return Notify(alert, receiver, delivery.attempts + 1)

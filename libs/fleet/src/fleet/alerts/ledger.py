@@ -6,7 +6,7 @@ was sent while nobody could write is reported later, by whoever sent it: such a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -17,16 +17,22 @@ from daggers.v1 import alerts_pb2
 from eventlog import LogPosition, Record, extend_history
 from fleet.alerts.alert import (
     PLATFORM,
+    Acknowledgement,
     Alert,
     Condition,
     Event,
+    GroupNotification,
     Notify,
+    acknowledge,
     apply_report,
     evolve,
     give_up_untold,
+    keep_shown,
     next_notification,
+    note_group_attempt,
     subject,
 )
+from fleet.alerts.routed_groups import Name, RoutedGroups
 from fleet.alerts.routing.inhibition import CAUSES, find_causes
 from fleet.alerts.routing.labels import list_labels
 from fleet.alerts.routing.silences import (
@@ -38,6 +44,7 @@ from fleet.alerts.routing.silences import (
     find_silence,
     parse_silence,
 )
+from fleet.alerts.team_routes import TeamRoutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,8 @@ class Ledger:
         """Records that could not be read."""
         self.silences: dict[str, Silence] = {}
         """By id, those of the last 30 days."""
+        self.routes = TeamRoutes()
+        self.routed = RoutedGroups(self.alerts)
         self._claims: set[str] = set()
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
@@ -123,11 +132,22 @@ class Ledger:
                 return self._add_silence(created, record)
             case alerts_pb2.SilenceExpired() as expired:
                 return self._expire_silence(expired, record)
+            case alerts_pb2.AlertAcknowledged() as event:
+                given = _read_acknowledgement(event, record.time)
+                return given is not None and self._acknowledge(event.incidents, given, record)
+            case alerts_pb2.AcknowledgementEnded() as event:
+                return self._acknowledge(event.incidents, None, record)
+            case alerts_pb2.RoutesChanged() as changed:
+                return self.routes.change(changed, record)
+            case alerts_pb2.GroupNotificationSent() | alerts_pb2.GroupNotificationFailed() as event:
+                return event.notice.epoch == self.epoch and self._note_group_attempt(event, record)
             case _:
                 return False
 
-    def awaits(self, event: Event, time: datetime) -> bool:
-        """Tell whether the event is the next of its alert, and would change it."""
+    def awaits(self, event: Event | GroupNotification, time: datetime) -> bool:
+        """Tell whether the event is the next of its alert or group, and would change it."""
+        if isinstance(event, alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed):
+            return self.routed.is_next(event)
         before = self.alert_of(event.meta)
         return evolve(before, event, time) is not before
 
@@ -147,12 +167,25 @@ class Ledger:
             for key, alert in self.alerts.items()
             if key not in causes
         )
+        alone = (
+            notice for notice in due if notice is not None and not _is_silenced(notice.alert, active, now)
+        )
+        grouped = self.routed.find_turns(
+            receiver,
+            now,
+            self.sequence,
+            is_held=lambda alert, instant: (
+                _name(alert) in causes
+                or find_silence(self.silences.values(), list_labels(alert), instant) is not None
+            ),
+            is_acknowledged=lambda alert, instant: alert.find_acknowledgement(instant) is not None,
+        )
         first = min(
-            (notice for notice in due if notice is not None and not _is_silenced(notice.alert, active, now)),
+            (*alone, *grouped),
             key=lambda notice: (notice.attempt > 1, notice.alert.noticed_at, notice.alert.dagger),
             default=None,
         )
-        if first is None or not self.silences:
+        if first is None or first.group is not None or not self.silences:
             return first
         released_at = find_release(self.silences.values(), list_labels(first.alert), now)
         return replace(first, released_at=released_at)
@@ -182,17 +215,47 @@ class Ledger:
     def _evolve(self, event: Event, record: Record) -> bool:
         time = record.time
         if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
-            self._attempted[event.receiver] = max(time, self._attempted.get(event.receiver, time))
+            self._note_attempt(event.receiver, time)
         if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
-            until = event.not_before.ToDatetime(tzinfo=UTC)
-            self._paused[event.receiver] = max(until, self._paused.get(event.receiver, until))
+            self._pause(event.receiver, event.not_before.ToDatetime(tzinfo=UTC))
         before = self.alert_of(event.meta)
         after = evolve(before, event, time)
-        if isinstance(event, alerts_pb2.AlertResolved) and after is not before:
-            key = (before.subject, before.condition)
-            is_held = key in self.find_causes() or self.find_silence(before, time) is not None
-            after = give_up_untold(after) if is_held else after
-        return self._put(before, after, record)
+        if after is before:
+            return False
+        if isinstance(event, alerts_pb2.AlertResolved):
+            is_held = _name(before) in self.find_causes() or self.find_silence(before, time) is not None
+            after = give_up_untold(after) if is_held or after.is_routed else after
+        elif isinstance(event, alerts_pb2.AlertFired) and after.is_routed:
+            after = keep_shown(after)
+        changed = self._put(before, after, record)
+        if isinstance(event, alerts_pb2.AlertFired):
+            self.routed.join(after, time)
+        elif isinstance(event, alerts_pb2.AlertResolved):
+            self.routed.resolve(after, time)
+        return changed
+
+    def _note_group_attempt(self, event: GroupNotification, record: Record) -> bool:
+        notice = event.notice
+        if not self.routed.is_next(event):
+            return False
+        self._note_attempt(notice.receiver, record.time)
+        if isinstance(event, alerts_pb2.GroupNotificationFailed) and event.throttled:
+            self._pause(notice.receiver, event.not_before.ToDatetime(tzinfo=UTC))
+        names = {}
+        for is_open, metas in ((True, notice.firing), (False, notice.resolved)):
+            names[is_open] = frozenset((subject(meta), meta.condition) for meta in metas)
+            for meta in metas:
+                before = self.alert_of(meta)
+                if before.incident == meta.incident:
+                    self._put(before, note_group_attempt(before, event, firing=is_open), record)
+        self.routed.note(event, names[True], names[False], notice.time.ToDatetime(tzinfo=UTC))
+        return True
+
+    def _note_attempt(self, receiver: str, time: datetime) -> None:
+        self._attempted[receiver] = max(time, self._attempted.get(receiver, time))
+
+    def _pause(self, receiver: str, until: datetime) -> None:
+        self._paused[receiver] = max(until, self._paused.get(receiver, until))
 
     def _add_silence(self, created: alerts_pb2.SilenceCreated, record: Record) -> bool:
         try:
@@ -217,6 +280,15 @@ class Ledger:
         self._note_change(after, record)
         return True
 
+    def _acknowledge(
+        self, incidents: Iterable[alerts_pb2.AlertMeta], given: Acknowledgement | None, record: Record
+    ) -> bool:
+        changed = False
+        for meta in incidents:
+            before = self.alert_of(meta)
+            changed |= self._put(before, acknowledge(before, meta.incident, given), record)
+        return changed
+
     def _note_change(self, silence: Silence, record: Record) -> None:
         """Note that the open alerts of a silence have changed, for those who watch them."""
         for key, alert in list(self.alerts.items()):
@@ -235,5 +307,18 @@ class Ledger:
         return True
 
 
+def _name(alert: Alert) -> Name:
+    return alert.subject, alert.condition
+
+
 def _is_silenced(alert: Alert, active: Sequence[Silence], now: datetime) -> bool:
     return bool(active) and find_silence(active, list_labels(alert), now) is not None
+
+
+def _read_acknowledgement(event: alerts_pb2.AlertAcknowledged, time: datetime) -> Acknowledgement | None:
+    """Convert the event; None where its end is no instant: what cannot be read stops no reminder."""
+    try:
+        until = event.until.ToDatetime(tzinfo=UTC) if event.HasField("until") else None
+    except (ValueError, OverflowError):
+        return None
+    return Acknowledgement(author=event.actor, time=time, comment=event.comment, until=until)

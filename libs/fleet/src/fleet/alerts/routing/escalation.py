@@ -8,18 +8,13 @@ from fleet.alerts.routing.routes import NEVER, Destination
 
 
 def find_escalation(
-    destination: Destination, *, first_notice: datetime | None, acknowledged: datetime | None, now: datetime
+    destination: Destination, *, first_notice: datetime | None, is_acknowledged: bool, now: datetime
 ) -> tuple[str, ...]:
     """Return the receivers to which an open incident is escalated now; empty while it is not.
 
     `first_notice`: when the first receiver of the destination took it; None before, as what nobody was told
-    cannot be acknowledged. `acknowledged`: when somebody did; None while nobody has.
+    cannot be acknowledged.
     """
-    if first_notice is None or acknowledged is not None or destination.escalate_after == NEVER:
+    if first_notice is None or is_acknowledged or destination.escalate_after == NEVER:
         return ()
     return destination.escalate_to if now >= first_notice + destination.escalate_after else ()
-
-
-def is_repeated(*, acknowledged: datetime | None) -> bool:
-    """Tell whether an open incident is told again at `repeat_interval`: not once somebody looks after it."""
-    return acknowledged is None

@@ -18,6 +18,8 @@ from fleet.alerts.routing.windows import TimeWindow
 
 NEVER: Final = timedelta.max
 """Interval of what is not repeated, and not escalated."""
+_AHEAD: Final = timedelta(days=8)
+_MINUTE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class Route:
 class Destination:
     """Route that an incident takes, with everything that it has from its parents."""
 
+    revision: int = 0
+    """Revision of the routes."""
     path: tuple[int, ...] = ()
     """Place of the route in its tree: the number of each child from the root on."""
     why: tuple[str, ...] = ()
@@ -64,6 +68,18 @@ class Destination:
     def is_active(self, instant: datetime) -> bool:
         """Tell whether it may be told at an instant."""
         return not self.windows or any(window.contains(instant) for window in self.windows)
+
+    def find_active(self, look: datetime) -> datetime | None:
+        """Return the first look from this one on at which it may be told; None in none of the next eight
+        days, which windows that lie between two looks may bring about.
+        """
+        for minute in range(_AHEAD // _MINUTE):
+            instant = look + minute * _MINUTE
+            if self.is_active(instant):
+                later = look + -((look - instant) // self.group_interval) * self.group_interval
+                if self.is_active(later):
+                    return later
+        return None
 
 
 _INHERITED: Final = (

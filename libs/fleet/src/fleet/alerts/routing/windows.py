@@ -30,6 +30,11 @@ class TimeWindow:
     """The first instant that is not in it."""
     zone: ZoneInfo
 
+    def __str__(self) -> str:
+        """Write it as `parse_window` reads it."""
+        days = ",".join(_DAYS[day] for day in sorted(self.days))
+        return f"{days} {self.begin:%H:%M}-{self.end:%H:%M} {self.zone.key}"
+
     def contains(self, instant: datetime) -> bool:
         """Tell whether an instant is in the window."""
         local = instant.astimezone(self.zone)
