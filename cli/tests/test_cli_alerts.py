@@ -15,7 +15,8 @@ from daggers.v1 import alerts_pb2, events_pb2
 from rich.console import Console
 
 from chassis.endpoint import Endpoint
-from cli.commands.alerts import line, table, watch_alerts
+from cli.commands.alert_text import line, table
+from cli.commands.alerts import watch_alerts
 from cli.errors import UnreachableError
 from cli.framework.gateway import Gateway
 from cli.framework.watch_resumption import by_sequence, resume
@@ -23,9 +24,11 @@ from cli.output.printer import Format, Printer
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
+from fleet.alerts.alert import Alert
 
 FAILED = alerts_pb2.ALERT_CONDITION_FAILED
 RATE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
+ORDERS = Alert(dagger="orders", condition=RATE, incident=1).id
 LATER = START + timedelta(minutes=2)
 
 
@@ -92,9 +95,9 @@ def test_the_list_has_what_is_open_with_its_limit_and_who_was_told(shell: Any) -
     assert (code, cells(out)) == (
         0,
         [
-            "DAGGER CONDITION SINCE WHAT NOTIFIED",
-            "orders QUARANTINE_RATE 2026-01-01T00:00:00Z 12 records were quarantined in 1 min, 17.6%:"
-            " MALFORMED"
+            "INCIDENT DAGGER CONDITION SINCE WHAT NOTIFIED",
+            f"{ORDERS} orders QUARANTINE_RATE 2026-01-01T00:00:00Z 12 records were quarantined in 1 min,"
+            " 17.6%: MALFORMED"
             " (limit 1.0%); next: Read `daggers quarantine list orders`. pagerduty failed: REFUSED, slack",
         ],
     )
@@ -165,6 +168,8 @@ def test_the_document_of_an_alert_has_all_that_is_known_of_it(shell: Any) -> Non
             "key": {},
             "values": {},
             "silence": None,
+            "acknowledgement": None,
+            "id": ORDERS,
         }
     ]
 

@@ -48,6 +48,7 @@ def _folder(shell: Any, monkeypatch: pytest.MonkeyPatch, dagger_file: str) -> No
     shell.file("tested.yaml", dagger_file + "tests: [{name: nothing, expect: {rows: []}}]\n")
     shell.file("ruled.yaml", dagger_file + "alerts: [{name: busy, when: orders > 8}]\n")
     shell.file("team.yaml", "kind: team\nname: pricing\n")
+    shell.file("routes.yaml", "kind: routes\nname: pricing\nreceivers: [slack]\n")
     shell.file("secret.yaml", "kind: secret\nname: crm\nplace: {env: CRM}\naddresses: [crm:1]\n")
     shell.file("sink.yaml", "kind: sink\nname: crm\nkafka: {cluster: local}\n")
     shell.file("shop.proto", 'syntax = "proto3"; message Order {}')

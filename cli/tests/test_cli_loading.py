@@ -14,7 +14,8 @@ from cli.framework.extension import Missing, load_extension
 
 HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
 VERBS = {
-    "Add", "Check", "Confirm", "Count", "Create", "Delete", "Discard", "Export", "Forget", "Give", "Grant",
+    "Acknowledge", "Add", "Check", "Confirm", "Count", "Create", "Delete", "Discard", "Export", "Forget",
+    "Give", "Grant",
     "Inspect", "Install", "Let", "List", "Log", "Make", "Manage", "Move", "Offer", "Print", "Register",
     "Release", "Remove", "Replay", "Restore", "Revoke", "Rewrite", "Run", "Set", "Show", "Start", "Stop",
     "Test", "Update", "Verify", "Write",

@@ -40,6 +40,12 @@ VIEWS: Final[Mapping[str, tuple[type[Message], View]]] = {
     "silence": (gateway_pb2.ListedSilence, to_json),
     "new silence": (gateway_pb2.CreateSilenceResponse, to_json),
     "ended silence": (gateway_pb2.ExpireSilenceResponse, to_json),
+    "acknowledged alerts": (gateway_pb2.AcknowledgeAlertsResponse, to_json),
+    "applied routes": (gateway_pb2.ApplyRoutesResponse, to_json),
+    "deleted routes": (gateway_pb2.DeleteRoutesResponse, to_json),
+    "routes": (gateway_pb2.RoutesRevision, to_json),
+    "explained route": (gateway_pb2.ExplainRouteResponse, to_json),
+    "released alerts": (gateway_pb2.UnacknowledgeAlertsResponse, to_json),
     "audit record": (gateway_pb2.AuditRecord, audit.record_document),
     "cluster": (spec_pb2.Cluster, to_json),
     "cluster use": (gateway_pb2.ClusterUse, to_json),
@@ -72,8 +78,15 @@ VIEWS: Final[Mapping[str, tuple[type[Message], View]]] = {
     "replay": (gateway_pb2.ReplayQuarantinedResponse, to_json),
     "replay outcome": (gateway_pb2.GetReplayResponse, to_json),
 }
-APART: Final[Mapping[str, Sequence[str]]] = {"dagger": ("spec",), "revision": ("spec",), "sink": ("by_team",)}
-"""Fields whose documents are the dagger file's: their oneofs are the file's tests' business."""
+APART: Final[Mapping[str, Sequence[str]]] = {
+    "dagger": ("spec",),
+    "revision": ("spec",),
+    "sink": ("by_team",),
+    "acknowledged alerts": ("alerts",),
+    "released alerts": ("alerts",),
+    "applied routes": ("rerouted",),
+}
+"""Fields whose documents are the dagger file's, or an alert's: their oneofs and enums stand there."""
 
 
 def documents() -> Iterator[tuple[str, Any]]:

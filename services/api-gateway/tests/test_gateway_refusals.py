@@ -18,6 +18,7 @@ from api_gateway.state.reader import StateReader
 from chassis.errors import ApiError
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
+from fleet import Fleet
 
 ROOT = Path(__file__).resolve().parents[3]
 # What a call of the gateway may be refused by: itself, what stands before every call, the fold, and a host.
@@ -152,7 +153,7 @@ async def test_a_state_that_is_not_reached_in_time_is_told_with_what_was_asked_a
     with pytest.raises(ApiError) as read:
         await reader.state(ending, 50)
     with pytest.raises(ApiError) as listed:
-        await AlertService(alerts).ListAlerts(pb.ListAlertsRequest(min_sequence=9), ending)
+        await AlertService(alerts, Fleet()).ListAlerts(pb.ListAlertsRequest(min_sequence=9), ending)
 
     assert [(each.value.reason, each.value.metadata) for each in (read, listed)] == [
         ("NOT_REACHED", {"asked": "50", "reached": "-1"}),

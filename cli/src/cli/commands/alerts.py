@@ -1,4 +1,6 @@
-"""`daggers alerts`: open alerts of daggers, their notifications, and silences that hold these back."""
+"""`daggers alerts`: open alerts of daggers, their notifications, silences that hold these back, who looks
+after them.
+"""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -6,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from daggers.v1 import alerts_pb2, gateway_pb2
-from google.protobuf.timestamp_pb2 import Timestamp
+from daggers.v1 import gateway_pb2
 
-from chassis.durations import format_measure
+from cli.commands.acknowledgement import acknowledge, unacknowledge
+from cli.commands.alert_text import find_alerts, line, second, table
+from cli.commands.route_explanation import explain_route
 from cli.commands.rule_test import try_rules
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
@@ -18,9 +21,6 @@ from cli.framework.session import Session, command
 from cli.framework.watch_resumption import by_sequence, resume
 from cli.output.entries import Entries
 from cli.output.json_views.answers import to_json
-from cli.output.printer import Printer
-from daggerclient.times import iso
-from daggerspec.alertrules import format_key
 
 alerts = group()
 FLAGS = {
@@ -43,8 +43,10 @@ Matchers = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would follow.")]
-State = gateway_pb2.AlertDelivery.State
 
+command(
+    alerts, "route", example="daggers alerts route --for completed_bookings severity=critical tag_api=pay"
+)(explain_route)
 command(alerts, "test", example="daggers alerts test bookings.yaml --last 2h")(try_rules)
 
 
@@ -152,6 +154,10 @@ def unsilence(
     session.out.print_result(to_json(answer), text)
 
 
+command(alerts, "ack", example='daggers alerts ack 1f3c9a0b52 --comment "new disk comes at 10"')(acknowledge)
+command(alerts, "unack", example="daggers alerts unack completed_bookings no_progress")(unacknowledge)
+
+
 def describe_silence(answer: gateway_pb2.CreateSilenceResponse, *, dry_run: bool) -> str:
     """Format what a new silence holds back as a sentence."""
     silence = answer.silence
@@ -159,65 +165,8 @@ def describe_silence(answer: gateway_pb2.CreateSilenceResponse, *, dry_run: bool
     whose = f"of team {silence.team}" if silence.team else "of all teams and of the platform"
     return (
         f"{name} {'would hold back' if dry_run else 'holds back'} alerts {whose} with"
-        f" {' '.join(silence.matchers)} from {_second(silence.begin)} until {_second(silence.end)};"
+        f" {' '.join(silence.matchers)} from {second(silence.begin)} until {second(silence.end)};"
         f" it matches {_count(answer.alerts)}"
-    )
-
-
-def table(out: Printer, selected: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:
-    """Print alerts as a table; with the time when each was over, where resolved ones are among them."""
-    columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "NOTIFIED")
-    rows = [
-        (
-            alert.dagger,
-            condition(alert),
-            _second(alert.since),
-            *((_second(alert.until) if alert.HasField("until") else "open",) if resolved else ()),
-            summary(alert) + ("" if alert.HasField("until") or not alert.next else f"; next: {alert.next}"),
-            deliveries(alert),
-        )
-        for alert in selected
-    ]
-    out.table(columns, rows, empty="no alert has fired" if resolved else "no alert is open")
-
-
-def condition(alert: gateway_pb2.Alert) -> str:
-    """Name the condition of an alert in a word; of a rule on rows, the rule and its key."""
-    if alert.rule:
-        return f"{alert.rule} {format_key(alert.key)}".rstrip()
-    return alerts_pb2.AlertCondition.Name(alert.condition).removeprefix("ALERT_CONDITION_")
-
-
-def summary(alert: gateway_pb2.Alert) -> str:
-    """Describe the problem and its limit, or the resolution of an alert that is over."""
-    if alert.HasField("until"):
-        return f"{alert.resolution}; it was: {alert.summary}"
-    limit = f" (limit {format_measure(alert.limit, alert.unit)})" if alert.HasField("limit") else ""
-    return f"{alert.summary}{limit}"
-
-
-def deliveries(alert: gateway_pb2.Alert) -> str:
-    """Describe what holds an alert back, and its deliveries to its receivers."""
-    delivered = ", ".join(map(_delivery, alert.deliveries)) or "nobody"
-    if not alert.HasField("silence"):
-        return delivered
-    silence = alert.silence
-    return f"silenced until {_second(silence.end)} by {silence.author or '?'}: {silence.reason}; {delivered}"
-
-
-def sentence(alert: gateway_pb2.Alert) -> str:
-    """Format an open alert as a sentence on its dagger's page."""
-    return f"{condition(alert)} since {_second(alert.since)}: {summary(alert)}; notified: {deliveries(alert)}"
-
-
-def line(alert: gateway_pb2.Alert) -> str:
-    """Format an alert as a line."""
-    over = alert.HasField("until")
-    when = _second(alert.until if over else alert.since)
-    turn = "RESOLVED" if over else "OPEN"
-    return (
-        f"{alert.sequence:>6}  {when}  {alert.dagger:<24}  {condition(alert):<15}  {turn:<8}"
-        f"  {summary(alert)}; notified: {deliveries(alert)}"
     )
 
 
@@ -236,7 +185,7 @@ def watch_alerts(gateway: Gateway, name: str, since: int | None) -> Iterator[gat
 def _build_silence_row(listed: gateway_pb2.ListedSilence) -> tuple[str, ...]:
     silence = listed.silence
     by = f"{silence.author or '?'}{f', ended by {listed.ended_by}' if listed.ended_by else ''}"
-    times = _second(silence.begin), _second(silence.end)
+    times = second(silence.begin), second(silence.end)
     return (
         *(silence.id, silence.team or "all", " ".join(silence.matchers), str(listed.alerts)),
         *times,
@@ -263,24 +212,3 @@ def _find_team(gateway: Gateway, matchers: Sequence[str]) -> str:
         return named.get("team", "")
     answer = gateway.call(gateway.daggers.GetDagger, gateway_pb2.GetDaggerRequest(name=named["dagger"]))
     return answer.dagger.spec.team
-
-
-def _delivery(delivery: gateway_pb2.AlertDelivery) -> str:
-    if delivery.state == State.STATE_SENT:
-        return delivery.receiver
-    if delivery.state == State.STATE_WITHHELD:
-        return f"{delivery.receiver} withheld"
-    if delivery.state == State.STATE_FAILED:
-        return f"{delivery.receiver} failed: {delivery.reason}"
-    return f"{delivery.receiver} {f'tried again: {delivery.reason}' if delivery.reason else 'due'}"
-
-
-def _second(time: Timestamp) -> str:
-    return iso(Timestamp(seconds=time.seconds))
-
-
-def find_alerts(gateway: Gateway, name: str, *, resolved: bool = False) -> Iterator[gateway_pb2.Alert]:
-    """Yield the open alerts of a dagger; with `resolved` also those that are over."""
-    request = gateway_pb2.ListAlertsRequest(dagger=name, include_resolved=resolved)
-    for page in gateway.pages(gateway.alerts.ListAlerts, request):
-        yield from page.alerts

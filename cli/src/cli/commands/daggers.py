@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
 
-from cli.commands import alerts
+from cli.commands import alert_text
 from cli.errors import MisusedError
 from cli.framework.arguments import TIMEOUT_S, Name, Timeout, Wait
 from cli.framework.deletion import DryRun, Yes, agreed, confirm
@@ -41,7 +41,7 @@ def get(session: Session, name: Name) -> None:
 
     with session.connect() as gateway:
         dagger = gateway.get(name)
-        fired = list(alerts.find_alerts(gateway, name))
+        fired = list(alert_text.find_alerts(gateway, name))
     document = to_json(dagger) | {"alerts": [to_json(alert) for alert in fired]}
 
     def text(_: object) -> None:
@@ -58,7 +58,7 @@ def get(session: Session, name: Name) -> None:
         for warning in (*map(vitals.warning, dagger.vitals.warnings), *noted):
             session.out.line(f"warning: {warning}")
         for alert in fired:
-            session.out.line(f"alert: {alerts.sentence(alert)}")
+            session.out.line(f"alert: {alert_text.sentence(alert)}")
         session.out.line(to_yaml({"name": name, **document["spec"]}))
 
     session.out.show(document, text)

@@ -92,7 +92,14 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "Manage streams: topics that carry one message.", "cli.commands.streams", "streams"
         ),
         "alerts": LazyCommand(
-            "Show alerts of daggers and who was notified, and silence them.", "cli.commands.alerts", "alerts"
+            "Show alerts of daggers and who was notified, silence and acknowledge them.",
+            "cli.commands.alerts",
+            "alerts",
+        ),
+        "routes": LazyCommand(
+            "Manage the routes of teams: who is notified of alerts, in which groups, and when.",
+            "cli.commands.routes",
+            "routes",
         ),
         "audit": LazyCommand(
             "List refused calls, reads of data and failed logins, newest first.",

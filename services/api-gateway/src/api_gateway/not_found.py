@@ -46,6 +46,15 @@ def no_silence(id_: str, ids: Iterable[str]) -> ApiError:
     return _not_found("silence", id_, f"there is no silence {id_}, or it ended more than 30 days ago", own)
 
 
+def no_open_alert(dagger: str, condition: str, opened: Iterable[str]) -> ApiError:
+    """Build the NOT_FOUND error of an alert that is not open; `opened`: conditions and rules of the dagger
+    that are.
+    """
+    names = sorted(set(opened))
+    text = f"no alert {condition} of {dagger} is open: {', '.join(names) or 'none is'}"
+    return _not_found("alert", condition, text, names)
+
+
 def add_suggestion(violation: Violation, fleet: Fleet) -> Violation:
     """Add the most similar name to a violation about an unregistered name."""
     kind, name = violation.metadata.get("kind", ""), violation.metadata.get("name", "")

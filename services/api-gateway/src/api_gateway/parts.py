@@ -175,7 +175,7 @@ def assemble(ground: Ground, options: GatewayOptions) -> GatewayServices:
                 reader, ground.quarantine_follower, reads, masking, replays, allowances, hosts
             )
         ),
-        alerts=AlertService(ground.alerts, options.away),
+        alerts=AlertService(ground.alerts, fleet, options.away),
         audits=AuditService(options.audit_topic),
         fleet=FleetService(fleet, writer, reader, hosts, ground.heartbeats),
     )

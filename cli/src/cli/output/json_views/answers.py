@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from cli.output.json_views.conversion import Conversion, Layout
 from cli.output.json_views.events import data
+from daggerclient.routesdocument import show as show_routes
 from daggerclient.times import iso
 from daggerspec.exactjson import loads
 
@@ -114,6 +115,7 @@ _CONVERSION = Conversion(
         "daggers.v1.DaggerSpec": _spec,
         "daggers.v1.Sink": _sink,
         "daggers.v1.SecretRef": _secret,
+        "daggers.v1.AlertRoute": show_routes,
     },
     lowercase=frozenset(
         {
@@ -133,8 +135,22 @@ _CONVERSION = Conversion(
         "AccountToken": Layout("id expire_time"),
         "Alert": Layout(
             "dagger condition incident severity domain? summary next? since! fire_time! until resolution?"
-            " value limit unit? generation team deliveries sequence rule? key values silence"
+            " value limit unit? generation team deliveries sequence rule? key values silence acknowledgement"
+            " id"
         ),
+        "AcknowledgeAlertsResponse": Layout("alerts sequence"),
+        "UnacknowledgeAlertsResponse": Layout("alerts sequence"),
+        "AlertAcknowledgement": Layout("author? time! comment? until"),
+        "AlertDestination": Layout(
+            "revision path why receivers group_by group_wait! group_interval! repeat_interval! windows"
+            " escalate_after! escalate_to"
+        ),
+        "RoutesRevision": Layout("team revision routes actor? message? time sequence"),
+        "ReroutedAlert": Layout("alert! before after"),
+        "ApplyRoutesResponse": Layout("revision! changed rerouted sequence"),
+        "DeleteRoutesResponse": Layout("revision! sequence"),
+        "ExplainedRoute": Layout("destination! group first_notice"),
+        "ExplainRouteResponse": Layout("team revision routes receivers platform silence"),
         "AlertSilence": Layout("id? team? matchers begin! end! author? reason"),
         "AlertDelivery": Layout("receiver state attempts reason? detail? not_before"),
         "AuditRecord": Layout("time! sequence"),

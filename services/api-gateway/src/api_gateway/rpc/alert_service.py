@@ -1,4 +1,5 @@
-"""AlertService: alerts, their notifications and silences, from the fold of `daggers.alerts`.
+"""AlertService: alerts, their notifications, silences, acknowledgements and routes, from the fold of
+`daggers.alerts`.
 
 A watch returns the alerts that changed after its sequence in the order of their newest changes. So every step
 is a resume token, and neither a slow watcher nor one that resumes needs the log's history.
@@ -9,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from datetime import datetime
 from typing import Final
 
 import grpc
-from daggers.v1 import alerts_pb2, gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
-from api_gateway.rpc import paging, silences
+from api_gateway.rpc import acknowledgements, paging, routes, silences
 from api_gateway.rpc.alert_log import Alerts
+from api_gateway.rpc.alert_messages import build_alert
 from api_gateway.state.reader import set_degraded
 from api_gateway.validate import request_fields
 from api_gateway.watch_limits import begin, damage_error, draining_error
@@ -26,9 +27,8 @@ from chassis.logging import note
 from daggerspec import fields
 from daggerspec.alertrules import key_digest
 from eventlog import LogDamaged
-from fleet.alerts.alert import Alert, Delivery
-from fleet.alerts.ledger import Ledger
-from fleet.alerts.routing.silences import build_message
+from fleet import Fleet
+from fleet.alerts.alert import Alert
 
 _MARGIN_S: Final = 0.05
 
@@ -39,9 +39,9 @@ Response = gateway_pb2.WatchAlertsResponse
 class AlertService(gateway_pb2_grpc.AlertServiceServicer):
     """Serves alerts and their notifications."""
 
-    def __init__(self, alerts: Alerts, away: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, alerts: Alerts, fleet: Fleet, away: Callable[[], str] = lambda: "") -> None:
         """Remember the alerts. `away`: why the log cannot be followed now; empty while it is."""
-        self._alerts = alerts
+        self._alerts, self._fleet = alerts, fleet
         self._away = away
 
     async def ListAlerts(  # noqa: N802 - gRPC's name
@@ -107,6 +107,53 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         await self._wait_for(context, 0)
         return await silences.expire(request, self._alerts)
 
+    async def AcknowledgeAlerts(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.AcknowledgeAlertsRequest, context: Context
+    ) -> gateway_pb2.AcknowledgeAlertsResponse:
+        """Say that the caller looks after open alerts. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return await acknowledgements.acknowledge(request, self._alerts)
+
+    async def UnacknowledgeAlerts(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.UnacknowledgeAlertsRequest, context: Context
+    ) -> gateway_pb2.UnacknowledgeAlertsResponse:
+        """Take acknowledgements of open alerts back. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return await acknowledgements.unacknowledge(request, self._alerts)
+
+    async def ApplyRoutes(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ApplyRoutesRequest, context: Context
+    ) -> gateway_pb2.ApplyRoutesResponse:
+        """Give a team a tree of routes. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return await routes.apply(request, self._alerts, self._fleet)
+
+    async def DeleteRoutes(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteRoutesRequest, context: Context
+    ) -> gateway_pb2.DeleteRoutesResponse:
+        """Take a team's routes away. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return await routes.delete(request, self._alerts)
+
+    async def ListRoutes(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListRoutesRequest, context: Context
+    ) -> gateway_pb2.ListRoutesResponse:
+        """List the newest routes of each team, or the revisions of one, by pages. Raises: ApiError."""
+        page, wrong = paging.read_page(request, f"routes/{request.team}")
+        wrong += request_fields.sequence("min_sequence", request.min_sequence)
+        if wrong:
+            raise invalid(wrong)
+        set_degraded(context, self._alerts.follower.damage or self._away())
+        await self._wait_for(context, request.min_sequence)
+        return routes.list_page(request, page, self._alerts)
+
+    async def ExplainRoute(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ExplainRouteRequest, context: Context
+    ) -> gateway_pb2.ExplainRouteResponse:
+        """Say who would be told of an alert, why, and when. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return routes.explain(request, self._alerts, self._fleet)
+
     async def _wait_for(self, context: Context, sequence: int) -> None:
         # 0 is also the value of an unset field: no sequence is required
         remaining = context.time_remaining()
@@ -151,58 +198,6 @@ async def watch(
     note(sequence=position)
     yield Response(sequence=position)
     raise draining_error(position)
-
-
-def build_alert(alert: Alert, ledger: Ledger, now: datetime) -> AlertMessage:
-    """Convert an alert that has fired to its message of the API, with the silence that holds it back now."""
-    fired = alert.fired or alerts_pb2.AlertFired()
-    silence = ledger.find_silence(alert, now)
-    answer = AlertMessage(
-        dagger=alert.dagger,
-        condition=alert.condition,
-        incident=alert.incident,
-        severity=fired.severity,
-        domain=fired.domain,
-        summary=fired.summary,
-        since=fired.since,
-        resolution=alert.resolved.summary if alert.resolved else "",
-        unit=fired.unit,
-        generation=fired.generation,
-        team=fired.team,
-        deliveries=[_delivery(name, alert.deliveries[name]) for name in sorted(alert.deliveries)],
-        sequence=alert.sequence,
-        next=fired.next,
-        rule=alert.rule,
-        key=alert.key,
-        values=fired.meta.values,
-        silence=None if silence is None else build_message(silence),
-    )
-    if fired.HasField("value"):
-        answer.value = fired.value
-    if fired.HasField("limit"):
-        answer.limit = fired.limit
-    if alert.fired_at is not None:
-        answer.fire_time.FromDatetime(alert.fired_at)
-    if alert.until is not None:
-        answer.until.FromDatetime(alert.until)
-    return answer
-
-
-def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
-    kind = gateway_pb2.AlertDelivery
-    failure = delivery.failure or alerts_pb2.NotificationFailed()
-    state = kind.STATE_PENDING
-    if delivery.done:
-        without_failure = kind.STATE_SENT if delivery.attempts else kind.STATE_WITHHELD
-        state = kind.STATE_FAILED if delivery.failure else without_failure
-    return kind(
-        receiver=receiver,
-        state=state,
-        attempts=delivery.attempts,
-        reason=failure.reason,
-        detail=failure.detail,
-        not_before=failure.not_before if failure.HasField("not_before") else None,
-    )
 
 
 def _key(alert: Alert | AlertMessage) -> str:

@@ -7,7 +7,7 @@ in the same order as the alerts.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final
@@ -18,15 +18,14 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 from api_gateway.not_found import no_silence
 from api_gateway.rpc import paging
 from api_gateway.rpc.alert_log import Alerts
+from api_gateway.rpc.matchers import read_matchers
 from api_gateway.validate import request_fields
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import actor
 from chassis.logging import note
 from daggerspec import fields
-from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
-from fleet.alerts.routing import labels
-from fleet.alerts.routing.matching import Matcher, parse_matcher
+from fleet.alerts.routing.matching import parse_matcher
 from fleet.alerts.routing.silences import LONGEST, Silence, build_message, find_problems, parse_silence
 from fleet.fold.answers import REUSED
 
@@ -114,14 +113,8 @@ def _asks_for(request: pb.CreateSilenceRequest, silence: Silence) -> bool:
 
 def _read(request: pb.CreateSilenceRequest, id_: str, now: datetime) -> Silence:
     """Return the silence that a request is for. Raises: ApiError with all that is wrong."""
-    wrong, matchers = [*_find_violations(request)], []
-    for number, text in enumerate(request.matchers[:MOST_MATCHERS]):
-        try:
-            matchers.append(parse_matcher(text))
-        except ValueError as error:
-            wrong.append(Violation(f"matchers[{number}]", str(error), "INVALID_MATCHER"))
-            continue
-        wrong += _check_label(f"matchers[{number}]", matchers[-1])
+    matchers, of_matchers = read_matchers("matchers", request.matchers[:MOST_MATCHERS])
+    wrong = [*_find_violations(request), *of_matchers]
     if wrong:
         raise invalid(wrong)
     begin = request.begin.ToDatetime(tzinfo=UTC) if request.HasField("begin") else now
@@ -152,16 +145,6 @@ def _find_violations(request: pb.CreateSilenceRequest) -> Iterator[Violation]:
     yield from fields.duration("duration", request.duration, positive=True)
     yield from fields.text("reason", request.reason, limit=_REASON)
     yield from request_fields.request_id("request_id", request.request_id)
-
-
-def _check_label(path: str, matcher: Matcher) -> Iterable[Violation]:
-    """Check that alerts have a label: one that is misspelt would match nothing, or, negated, everything."""
-    if matcher.label in labels.NAMES or matcher.label.startswith(labels.KEY):
-        return ()
-    near = nearest(matcher.label, labels.NAMES)
-    names = f"{', '.join(labels.NAMES)} and {labels.KEY}COLUMN"
-    text = f"has the label {matcher.label}, and alerts have {names}{hint(near, '')}"
-    return (Violation(path, text, "UNKNOWN_LABEL", suggestion=near or ""),)
 
 
 def _list(silence: Silence, alerts: Alerts) -> pb.ListedSilence:
