@@ -141,7 +141,7 @@ def test_each_number_of_a_message_is_the_alerts(condition: alerts_pb2.AlertCondi
     page = told(condition)
     alert, fired = page.alert, page.fired
     since = fired.since.ToDatetime(tzinfo=UTC)
-    numbers = [str(alert.incident), f"{since:%Y-%m-%dT%H:%M:%SZ}"]
+    numbers = [str(alert.incident), f"{since:%Y-%m-%dT%H:%M:%SZ}", alert.id]
     if condition in NUMBERS:
         value, limit, unit = NUMBERS[condition]
         numbers += [format_measure(value, unit), format_measure(limit, unit)]
@@ -160,9 +160,9 @@ def test_each_number_of_a_message_is_the_alerts(condition: alerts_pb2.AlertCondi
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_page_says_all_that_on_call_needs(condition: alerts_pb2.AlertCondition.ValueType) -> None:
-    """Whose it is, the value beside its limit, since, the last change, what is next, the runbook, a link."""
+    """Whose it is, the value beside its limit, since, the last change, what to do, the runbook, a link."""
     page = told(condition)
-    expected = {"since", "who has to act", "next", "runbook"}
+    expected = {"since", "who has to act", "next", "acknowledge", "runbook"}
     expected |= {"measured"} if condition in NUMBERS else set()
     expected |= set() if condition in OF_NO_DAGGER else {"last change"}
 
@@ -220,6 +220,7 @@ def test_what_is_not_known_of_an_old_record_is_left_out() -> None:
     assert Page(Notify(old, "team", 1)).facts == {
         "who has to act": "not known yet",
         "next": "Read `daggers get b`: it names the error, and whose it is.",
+        "acknowledge": f"`daggers alerts ack {old.id}`",
         "runbook": "docs/operations.md#alert-failed",
     }
 

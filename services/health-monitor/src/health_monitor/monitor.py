@@ -4,6 +4,7 @@
     conditions/refusals   refused calls by the audit
     conditions/row_rules  what drivers observe by rules on rows
     alerts/judge          findings that have lasted long enough turn an alert
+    alerts/routing        routes of its team say who is told
     alerts/leadership     the election, and the log of alerts
     alerts/journal        the outage that the log does not hold yet
     deliver/deliveries    notifications and their outcomes
@@ -34,7 +35,7 @@ from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.alerts.ledger import Ledger
 from fleet.decide.rounds import Rounds
 from fleet.health.degradation import Limits
-from health_monitor.alerts import alert, outage
+from health_monitor.alerts import alert, outage, routing
 from health_monitor.alerts.journal import PendingOutage
 from health_monitor.alerts.judge import Judge
 from health_monitor.alerts.leadership import PATIENCE_S, Identity, Leadership
@@ -92,7 +93,7 @@ class Monitor:
         self.deliveries = Deliveries(
             self.leadership, self._outage, webhooks=webhooks, policy=policy, clock=clock
         )
-        self.team_deliveries = TeamDeliveries(self.deliveries, self.fleet, self.leadership)
+        self.team_deliveries = TeamDeliveries(self.deliveries, self.fleet, self.leadership, clock)
         self._watchdog = Watchdog(watchdog, webhooks, clock)
         self._limits, self._clock = limits, clock
         self._judged_at: datetime | None = None
@@ -151,16 +152,16 @@ class Monitor:
         names = {*self._rounds.take(self._clock()), *self._judge.open}
         for name in sorted(names & self.fleet.daggers.keys()):
             while (turn := self._next_turn(name)) is not None:
-                await self.leadership.write(turn)
+                await self._write(turn)
         for team in team_quota.teams_to_judge(self.fleet, self.ledger):
             while (turn := self._next_turn_of_team(team)) is not None:
-                await self.leadership.write(turn)
+                await self._write(turn)
         for principal in self.refusals.principals_to_judge(self.ledger, self._clock()):
             while (turn := self._next_turn_of_principal(principal)) is not None:
-                await self.leadership.write(turn)
+                await self._write(turn)
         if self.leadership.begins:
             for rule_turn in self.row_rules.turns(self.fleet, self.ledger, self._receivers_of, self._clock()):
-                await self.leadership.write(rule_turn)
+                await self._write(rule_turn)
         self._judged_at = self._clock()
 
     def _next_turn(self, name: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
@@ -211,11 +212,20 @@ class Monitor:
                 if isinstance(arrival.record.message, rules_pb2.RuleObserved):
                     self.row_rules.add(arrival.record.message)
 
+    async def _write(self, turn: alerts_pb2.AlertFired | alerts_pb2.AlertResolved) -> None:
+        """Write a turn; of one that fires also where routes of its team lead it. Raises: LogUnavailable."""
+        if isinstance(turn, alerts_pb2.AlertFired) and turn.team:
+            routes = self.ledger.routes.in_force(turn.team)
+            if routes is not None:
+                own = receivers_of_team(self.fleet, turn.team)
+                routing.route(turn, routes, own=own, fallback=self._receivers_of_platform())
+        await self.leadership.write(turn)
+
     def _receivers_of(self, team: str) -> Sequence[str]:
-        return receivers_of_team(self.fleet, team) or [
-            *self._platforms,
-            *receivers_of_team(self.fleet, PLATFORM),
-        ]
+        return receivers_of_team(self.fleet, team) or self._receivers_of_platform()
+
+    def _receivers_of_platform(self) -> Sequence[str]:
+        return [*self._platforms, *receivers_of_team(self.fleet, PLATFORM)]
 
     async def judge_platform(self) -> None:
         """Judge Kafka itself, and journal an outage until the log has it. Raises: LogUnavailable."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final
@@ -17,6 +18,8 @@ from fleet.health import advice
 from fleet.health.advice import Advice
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
+_SHOWN: Final = 3
+"""Alerts of a group that a message names beside the first."""
 RUNBOOK: Final = "docs/operations.md"
 _WHOSE: Final = {
     events_pb2.ERROR_DOMAIN_UNSPECIFIED: "not known yet",
@@ -50,24 +53,64 @@ class Page:
     @property
     def condition(self) -> str:
         """Name of the condition, in words; of a rule on rows, the rule and its key."""
-        if self.alert.rule:
-            key = format_key(self.alert.key)
-            return f"{self.alert.rule} ({key})" if key else self.alert.rule
-        return condition_name(self.alert.condition)
+        return _name_condition(self.alert)
+
+    @property
+    def dedup_key(self) -> str:
+        """Key that receivers fold repeats by, of the alert or the group."""
+        group = self.notify.group
+        return self.fired.dedup_key if group is None else group.dedup_key
 
     @property
     def incident_key(self) -> str:
-        """Key of the incident, 32 hexadecimal digits: the same for its begin and its end."""
-        return _hash(f"{self.fired.dedup_key}/{self.alert.incident}")
+        """Key of the incident or group, 32 hexadecimal digits: the same for its begin and its end."""
+        return _hash(self._incident)
 
     @property
     def idempotency_key(self) -> str:
-        """Key of the notice, 32 hexadecimal digits: the same at every attempt."""
-        return _hash(f"{self.fired.dedup_key}/{self.alert.incident}/{self.alert.notice}")
+        """Key of the notice, 32 hexadecimal digits: the same at every attempt that says the same."""
+        group = self.notify.group
+        if group is None:
+            return _hash(f"{self._incident}/{self.alert.notice}")
+        names = [",".join(sorted(alert.id for alert in alerts)) for alerts in (group.firing, group.resolved)]
+        return _hash("/".join((self._incident, self.notify.receiver, str(group.number), *names)))
+
+    @property
+    def _incident(self) -> str:
+        group = self.notify.group
+        of = self.alert.incident if group is None else group.begin.timestamp()
+        return f"{self.dedup_key}/{of}"
+
+    @property
+    def pages(self) -> list[Page]:
+        """Pages of each alert by itself: of a group of all that fire, then of all that are over."""
+        group = self.notify.group
+        if group is None:
+            return [self]
+        alerts = (*group.firing, *group.resolved)
+        return [replace(self, notify=replace(self.notify, alert=alert, group=None)) for alert in alerts]
+
+    @property
+    def count(self) -> int:
+        """Count of the alerts that fire."""
+        group = self.notify.group
+        return int(self.alert.firing) if group is None else len(group.firing)
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Alerts of the group beside this one, by label: three of them, and the number of the rest."""
+        group = self.notify.group
+        if group is None:
+            return {}
+        also = [alert for alert in group.firing if alert.id != self.alert.id]
+        over = [alert for alert in group.resolved if alert.id != self.alert.id]
+        ended = "resolved" if self.alert.firing else "also resolved"
+        texts = {"also open": _list_alerts(also), ended: _list_alerts(over)}
+        return {label: text for label, text in texts.items() if text}
 
     @property
     def facts(self) -> dict[str, str]:
-        """Facts beside the summary, by label: measure, owner, last change, next step, runbook. Unknown ones
+        """Facts beside the summary, by label: measure, owner, last change, what to do, runbook. Unknown ones
         are left out.
         """
         texts = {
@@ -75,6 +118,7 @@ class Page:
             "who has to act": _WHOSE[self.fired.domain or self._advice.domain],
             "last change": self._change_text(),
             "next": self.fired.next or self._advice.next_of(self.alert.dagger),
+            "acknowledge": f"`daggers alerts ack {self.alert.id}`" if self.alert.firing else "",
             "runbook": runbook(self.alert.condition),
         }
         return {label: text for label, text in texts.items() if text}
@@ -111,6 +155,19 @@ class Page:
         changed = change.time.ToDatetime(tzinfo=UTC)
         before = (self.alert.fired_at or changed) - changed
         return f"revision {change.revision} by {change.actor or 'nobody known'}, {format_span(before)} before"
+
+
+def _name_condition(alert: Alert) -> str:
+    if alert.rule:
+        key = format_key(alert.key)
+        return f"{alert.rule} ({key})" if key else alert.rule
+    return condition_name(alert.condition)
+
+
+def _list_alerts(alerts: Sequence[Alert]) -> str:
+    shown = [f"{alert.dagger} {_name_condition(alert)} [{alert.id}]" for alert in alerts[:_SHOWN]]
+    more = len(alerts) - len(shown)
+    return "; ".join([*shown, *([f"{more} more"] if more else [])])
 
 
 def _hash(text: str) -> str:

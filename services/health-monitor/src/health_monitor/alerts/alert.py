@@ -1,7 +1,7 @@
 """Decides when an alert fires and resolves, and records the outcomes of notifications. Pure.
 
     decide     a finding that has held for long enough -> AlertFired | AlertResolved
-    conclude   outcome of an attempt to notify -> NotificationSent | NotificationFailed
+    conclude   outcome of an attempt to notify -> NotificationSent | NotificationFailed, or those of a group
 
 `fleet.alerts.alert` defines an alert, and folds its events.
 """
@@ -16,7 +16,15 @@ from typing import Final
 from daggers.v1 import alerts_pb2
 
 from fleet import Dagger
-from fleet.alerts.alert import Alert, Notification, Notify, dedup_key, dedup_key_of
+from fleet.alerts.alert import (
+    Alert,
+    GroupNotification,
+    GroupTurn,
+    Notification,
+    Notify,
+    dedup_key,
+    dedup_key_of,
+)
 from fleet.decide.backoff import delay
 from fleet.health import advice
 from health_monitor.conditions.dagger_conditions import SEVERITIES
@@ -126,33 +134,60 @@ def _build_fired(
 # ---- Conclude: the outcome of an attempt -> an event -------------------------------------------------------
 
 
-def conclude(notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy) -> Notification:
+def conclude(
+    notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy
+) -> Notification | GroupNotification:
     """Build the event of an attempt's outcome, with the time of the next attempt unless it is the last."""
+    if notify.group is not None:
+        return _conclude_group(notify, notify.group, outcome, now, policy)
     alert = notify.alert
     meta = alert.meta()
-    match outcome:
-        case Success():
-            return alerts_pb2.NotificationSent(
-                meta=meta, notice=alert.notice, receiver=notify.receiver, attempt=notify.attempt
-            )
-        case Temporary() | Permanent():
-            failed = alerts_pb2.NotificationFailed(
-                meta=meta,
-                notice=alert.notice,
-                receiver=notify.receiver,
-                attempt=notify.attempt,
-                reason=outcome.reason,
-                detail=_cut(outcome.detail),
-            )
-    if isinstance(outcome, Temporary):
-        spread = f"{notify.receiver}/{dedup_key_of(alert.meta())}"
-        wait = delay(spread, notify.attempt, base=policy.first_delay, cap=policy.longest_delay)
-        again = now + max(wait, outcome.after or timedelta())
-        due_since = max(filter(None, (alert.noticed_at, notify.released_at)), default=None)
-        if due_since is None or again <= due_since + policy.give_up:
-            failed.not_before.FromDatetime(again)
-            failed.throttled = outcome.throttled
+    if isinstance(outcome, Success):
+        return alerts_pb2.NotificationSent(
+            meta=meta, notice=alert.notice, receiver=notify.receiver, attempt=notify.attempt
+        )
+    failed = alerts_pb2.NotificationFailed(
+        meta=meta,
+        notice=alert.notice,
+        receiver=notify.receiver,
+        attempt=notify.attempt,
+        reason=outcome.reason,
+        detail=_cut(outcome.detail),
+    )
+    due_since = max(filter(None, (alert.noticed_at, notify.released_at)), default=None)
+    again = _find_next_attempt(notify, outcome, dedup_key_of(alert.meta()), now, policy)
+    if again is not None and (due_since is None or again <= due_since + policy.give_up):
+        failed.not_before.FromDatetime(again)
+        failed.throttled = isinstance(outcome, Temporary) and outcome.throttled
     return failed
+
+
+def _conclude_group(
+    notify: Notify, group: GroupTurn, outcome: Outcome, now: datetime, policy: Policy
+) -> GroupNotification:
+    notice = group.build_message(notify.receiver, notify.attempt)
+    if isinstance(outcome, Success):
+        return alerts_pb2.GroupNotificationSent(notice=notice)
+    failed = alerts_pb2.GroupNotificationFailed(
+        notice=notice, reason=outcome.reason, detail=_cut(outcome.detail)
+    )
+    again = _find_next_attempt(notify, outcome, group.dedup_key, now, policy)
+    if again is not None and again <= group.first_attempt + policy.give_up:
+        failed.not_before.FromDatetime(again)
+        failed.throttled = isinstance(outcome, Temporary) and outcome.throttled
+    return failed
+
+
+def _find_next_attempt(
+    notify: Notify, outcome: Temporary | Permanent, key: str, now: datetime, policy: Policy
+) -> datetime | None:
+    """Return when another attempt may be made; None where it would not help."""
+    if isinstance(outcome, Permanent):
+        return None
+    wait = delay(
+        f"{notify.receiver}/{key}", notify.attempt, base=policy.first_delay, cap=policy.longest_delay
+    )
+    return now + max(wait, outcome.after or timedelta())
 
 
 def _cut(text: str) -> str:

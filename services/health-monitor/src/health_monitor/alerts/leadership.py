@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Final
 
 from daggers.v1 import alerts_pb2
@@ -18,7 +19,7 @@ from election import Beats, Election, ElectionEvents, Holder, LeadershipLost
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet.alerts.alert import PLATFORM, Event, dedup_key_of
+from fleet.alerts.alert import PLATFORM, TEAM, Event, GroupNotification, dedup_key_of
 from fleet.alerts.ledger import Ledger
 from health_monitor.alerts import outage
 from health_monitor.alerts.outage import Reach
@@ -132,8 +133,11 @@ class Leadership:
 
     # ---- Writing -------------------------------------------------------------------------------------------
 
-    async def write(self, event: Event) -> None:
+    async def write(self, event: Event | GroupNotification) -> None:
         """Append an event with this leader's epoch, and wait until it is folded. Raises: LogUnavailable."""
+        if isinstance(event, alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed):
+            await self._write_of_group(event)
+            return
         event.meta.epoch = self._election.epoch
         meta = event.meta
         key = dedup_key_of(meta)
@@ -151,6 +155,21 @@ class Leadership:
                 case alerts_pb2.NotificationSent():
                     note(receiver=event.receiver, attempt=event.attempt)
             draft = Draft(fact_id, self._election.source, meta.dagger, self._clock(), event)
+            await self.follower.append(draft)
+
+    async def _write_of_group(self, event: GroupNotification) -> None:
+        event.notice.epoch = self._election.epoch
+        notice, turn = event.notice, event.DESCRIPTOR.name
+        begin = notice.begin.ToJsonString()
+        place = f"{notice.revision}/{'.'.join(map(str, notice.path))}/{sorted(notice.labels.items())}"
+        group = f"{TEAM}{notice.team}/{blake2b(f'{place}/{begin}'.encode(), digest_size=8).hexdigest()}"
+        attempt = f"{notice.receiver}/{notice.number}/{notice.attempt}"
+        with unit_of_work("group", turn=turn, key=group, receiver=notice.receiver, attempt=notice.attempt):
+            note(firing=len(notice.firing), resolved=len(notice.resolved))
+            if isinstance(event, alerts_pb2.GroupNotificationFailed):
+                note(reason=event.reason, detail=event.detail)
+            fact_id = f"{notice.epoch}/{group}/{turn}/{attempt}"
+            draft = Draft(fact_id, self._election.source, TEAM + notice.team, self._clock(), event)
             await self.follower.append(draft)
 
     async def bring_in(self, report: alerts_pb2.OutageReported) -> None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from chassis.logging import logger
 from eventlog import LogUnavailable
-from fleet.alerts.alert import Notify
+from fleet.alerts.alert import Notification, Notify
 from health_monitor.alerts import alert
 from health_monitor.alerts.journal import PendingOutage
 from health_monitor.alerts.leadership import Leadership
@@ -123,6 +123,7 @@ class Deliveries:
     async def _deliver_outage(self, channel: Channel, due: Notify) -> None:
         outcome = await self._webhooks.send(channel, due, now=self._clock())
         event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
+        assert isinstance(event, Notification)  # an outage is told by itself
         current = self._outage.current
         assert current is not None  # it is brought into the log only when no delivery is under way
         event.meta.epoch = current.report.fired.meta.epoch

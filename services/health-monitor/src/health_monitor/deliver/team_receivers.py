@@ -7,8 +7,8 @@ notified delays no other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,14 +39,21 @@ def receivers_of_team(fleet: Fleet, team: str) -> list[str]:
 class TeamDeliveries:
     """Notifies the receivers of teams, each by a task of its own."""
 
-    def __init__(self, deliveries: Deliveries, fleet: Fleet, leadership: Leadership) -> None:
+    def __init__(
+        self,
+        deliveries: Deliveries,
+        fleet: Fleet,
+        leadership: Leadership,
+        clock: Callable[[], datetime],
+    ) -> None:
         self._deliveries, self._fleet, self._leadership = deliveries, fleet, leadership
+        self._clock = clock
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """Tasks that notify, by receiver."""
 
     async def notify(self) -> None:
         """Start a task for each receiver that is due and has none. Raises: LogUnavailable of ended ones."""
-        for receiver in _due_receivers(self._leadership.ledger):
+        for receiver in _due_receivers(self._leadership.ledger, self._clock()):
             if receiver not in self._tasks:
                 self._tasks[receiver] = asyncio.create_task(self._notify(receiver))
         self._end_tasks()
@@ -104,15 +111,16 @@ async def resolve_channel(fleet: Fleet, receiver: str) -> Channel | Temporary | 
     return Channel(receiver, module, settings)
 
 
-def _due_receivers(ledger: Ledger) -> Iterator[str]:
-    """Yield each receiver of a team that some alert is not delivered to yet, once."""
+def _due_receivers(ledger: Ledger, now: datetime) -> Iterator[str]:
+    """Yield each receiver of a team that some alert or group is not delivered to yet, once."""
     names = (
         name
         for alert in ledger.alerts.values()
+        if not alert.is_routed
         for name, delivery in alert.deliveries.items()
         if "/" in name and not delivery.done
     )
-    yield from dict.fromkeys(names)
+    yield from dict.fromkeys((*names, *ledger.routed.list_receivers(now, ledger.sequence)))
 
 
 def _place(fleet: Fleet, team: str, reference: spec_pb2.SecretRef) -> spec_pb2.SecretRef:

@@ -48,7 +48,12 @@ Settings = AlertmanagerSettings
 
 
 def request(page: Page, settings: AlertmanagerSettings) -> HttpRequest:
-    """Build the alert. A repeat changes nothing there: alerts are known by their labels."""
+    """Build the alerts. A repeat changes nothing there: alerts are known by their labels."""
+    call = json_request(settings.url, [_build_document(each) for each in page.pages])
+    return HttpRequest(call.url.rstrip("/") + _PATH, call.body, headers=call.headers)
+
+
+def _build_document(page: Page) -> dict[str, Any]:
     alert, fired = page.alert, page.fired
     labels = {"alertname": _name_alert(alert.condition), **list_labels(alert)}
     summary = fired.summary if alert.resolved is None else alert.resolved.summary
@@ -64,8 +69,7 @@ def request(page: Page, settings: AlertmanagerSettings) -> HttpRequest:
     }
     if page.link:
         document["generatorURL"] = page.link
-    call = json_request(settings.url, [document])
-    return HttpRequest(call.url.rstrip("/") + _PATH, call.body, headers=call.headers)
+    return document
 
 
 def outcome(answer: HttpAnswer) -> Outcome:

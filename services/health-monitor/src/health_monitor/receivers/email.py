@@ -1,4 +1,4 @@
-"""Mail by SMTP submission, always under TLS: 250 to the message. Each incident is a thread of its own.
+"""Mail by SMTP submission, always under TLS: 250 to the message. Each incident or group is one thread.
 
 `Message-ID` is the same at every attempt, so a mailbox that has the message already may drop a repeat.
 """
@@ -78,9 +78,9 @@ def request(page: Page, settings: EmailSettings) -> MailRequest:
     head = f"[{severity_name(fired.severity)}]" if alert.resolved is None else "[resolved]"
     recipients = parse_addresses(settings.to)
     message = EmailMessage(policy=SMTP)
-    message["Subject"] = make_printable(f"{head} {alert.dagger}: {page.condition}: {_sentence(page)}")[
-        :_SUBJECT_LIMIT
-    ]
+    several = f"{page.count} alerts, the first: " if page.count > 1 else ""
+    subject = f"{head} {several}{alert.dagger}: {page.condition}: {_sentence(page)}"
+    message["Subject"] = make_printable(subject)[:_SUBJECT_LIMIT]
     message["From"] = settings.sender
     message["To"] = ", ".join(recipients)
     message["Date"] = format_datetime(page.attempted_at)
@@ -119,6 +119,7 @@ def _lines(page: Page) -> list[str]:
         lines += [f"{label}: {make_printable(text)}" for label, text in page.facts.items()]
     else:
         lines += [f"it lasted: {format_span(alert.lasted)}", f"it was: {make_printable(fired.summary)}"]
+    lines += [f"{label}: {make_printable(text)}" for label, text in page.others.items()]
     if page.link:
         lines.append(f"page: {page.link}")
     team = f", team {make_printable(fired.team)}" if fired.team else ""

@@ -57,16 +57,17 @@ class Settings(ReceiverSettings):
 
 
 def request(page: Page, settings: Settings) -> HttpRequest:
-    """Build the event; its dedup key joins events of one incident."""
+    """Build the event; its dedup key joins events of one incident or group."""
     alert, fired = page.alert, page.fired
     event: dict[str, Any] = {
         "routing_key": settings.routing_key.get_secret_value(),
         "event_action": "trigger" if alert.firing else "resolve",
-        "dedup_key": fired.dedup_key,
+        "dedup_key": page.dedup_key,
     }
     if not alert.firing:
         return json_request(settings.url, event)
-    summary = f"{alert.dagger}: {page.condition}: {fired.summary}"
+    several = f"{page.count} alerts, the first: " if page.count > 1 else ""
+    summary = f"{several}{alert.dagger}: {page.condition}: {fired.summary}"
     event["client"] = "Daggers"
     if page.link:
         event["client_url"] = page.link
@@ -78,7 +79,12 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         "component": alert.dagger,
         "group": fired.team,
         "class": condition_label(alert.condition),
-        "custom_details": {"incident": alert.incident, "generation": fired.generation, **page.facts},
+        "custom_details": {
+            "incident": alert.incident,
+            "generation": fired.generation,
+            **page.facts,
+            **page.others,
+        },
     }
     return json_request(settings.url, event)
 

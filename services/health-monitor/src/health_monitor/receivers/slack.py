@@ -50,6 +50,7 @@ def request(page: Page, settings: Settings) -> HttpRequest:
     alert, fired, notify = page.alert, page.fired, page.notify
     if alert.resolved is None:
         head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {escape(page.condition)}"
+        head += f" and {page.count - 1} more" if page.count > 1 else ""
         facts = [f"{label}: {escape(text)}" for label, text in page.facts.items()]
         lines = [head, escape(fired.summary), f"since {_time(fired.since)}", *facts]
     else:
@@ -59,9 +60,12 @@ def request(page: Page, settings: Settings) -> HttpRequest:
             escape(alert.resolved.summary),
             f"it lasted {format_span(alert.lasted)}; it was: {escape(fired.summary)}",
         ]
+    lines += [f"{label}: {escape(text)}" for label, text in page.others.items()]
     footer = f"incident {alert.incident}"
     if fired.team:
         footer += f", team {escape(fired.team)}"
+    if notify.group is not None and notify.group.number > 1:
+        footer += f", notice {notify.group.number}"
     if notify.attempt > 1:
         footer += f", attempt {notify.attempt}: an earlier one may have come through"
     if page.link:

@@ -34,6 +34,8 @@ IN_SETTINGS: Final = False
 PACE: Final = timedelta(milliseconds=100)
 TAKEN: Final = HttpAnswer(204)
 _EXAMPLE_KEY: Final = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
+_SHOWN: Final = 100
+"""Alerts of a group that a body has, at most."""
 _KEY_BYTES: Final = range(24, 65)
 """Lengths of a key by the standard."""
 
@@ -87,11 +89,31 @@ def outcome(answer: HttpAnswer) -> Outcome:
 
 def _document(page: Page) -> dict[str, Any]:
     """Build the body: type, time and data, as the standard proposes. Fields without a value are left out."""
+    alert, group = page.alert, page.notify.group
+    noticed = alert.noticed_at or page.attempted_at
+    data = _describe(page)
+    if group is not None:
+        data |= {
+            "dedup_key": page.dedup_key,
+            "group": dict(group.labels),
+            "firing": len(group.firing),
+            "resolved": len(group.resolved),
+            "alerts": [_describe(each) for each in page.pages[:_SHOWN]],
+        }
+    return {
+        "type": "alert.fired" if alert.firing else "alert.resolved",
+        "timestamp": noticed.astimezone(UTC).isoformat(),
+        "data": data,
+    }
+
+
+def _describe(page: Page) -> dict[str, Any]:
     alert, fired = page.alert, page.fired
     data: dict[str, Any] = {
         "dagger": alert.dagger,
         "condition": condition_label(alert.condition),
         "incident": alert.incident,
+        "id": alert.id,
         "dedup_key": fired.dedup_key,
         "severity": severity_name(fired.severity),
         "summary": fired.summary,
@@ -111,12 +133,7 @@ def _document(page: Page) -> dict[str, Any]:
     if alert.resolved is not None:
         until = alert.until or page.attempted_at
         data |= {"until": until.astimezone(UTC).isoformat(), "resolution": alert.resolved.summary}
-    noticed = alert.noticed_at or page.attempted_at
-    return {
-        "type": "alert.fired" if alert.firing else "alert.resolved",
-        "timestamp": noticed.astimezone(UTC).isoformat(),
-        "data": {key: value for key, value in data.items() if value != ""},
-    }
+    return {key: value for key, value in data.items() if value != ""}
 
 
 def _iso(time: Timestamp) -> str:

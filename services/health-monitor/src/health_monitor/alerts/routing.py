@@ -1,0 +1,53 @@
+"""Routes of a team decide who is told of an alert that fires; decided once, and part of its event. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC
+
+from daggers.v1 import alerts_pb2
+
+from fleet.alerts.alert import Alert, evolve
+from fleet.alerts.routing.labels import list_labels
+from fleet.alerts.routing.routes import NEVER, Destination
+from fleet.alerts.routing.trees import build_destination
+from fleet.alerts.team_routes import RouteRevision
+
+
+def route(
+    fired: alerts_pb2.AlertFired, routes: RouteRevision, *, own: Collection[str], fallback: Sequence[str]
+) -> None:
+    """Add the destinations of an alert that fires, and name their receivers.
+
+    `own`: receivers that the team has now; `fallback`: those of the platform, which are told at once where
+    the routes name none of them.
+    """
+    destinations = list(_keep_own(routes.find_destinations(list_labels(_build_alert(fired))), own))
+    receivers = dict.fromkeys(name for destination in destinations for name in destination.receivers)
+    del fired.destinations[:], fired.receivers[:]
+    fired.destinations.extend(map(build_destination, destinations))
+    fired.receivers.extend(receivers or fallback)
+
+
+def _keep_own(destinations: Sequence[Destination], own: Collection[str]) -> Iterator[Destination]:
+    """Leave out receivers that the team has no more, and destinations without any."""
+    for destination in destinations:
+        receivers = tuple(name for name in destination.receivers if name in own)
+        escalate_to = tuple(name for name in destination.escalate_to if name in own)
+        if receivers:
+            after = destination.escalate_after if escalate_to else NEVER
+            yield replace(destination, receivers=receivers, escalate_to=escalate_to, escalate_after=after)
+
+
+def _build_alert(fired: alerts_pb2.AlertFired) -> Alert:
+    """Build the alert that an event begins, for its labels."""
+    meta = fired.meta
+    before = Alert(
+        dagger=meta.dagger,
+        condition=meta.condition,
+        rule=meta.rule,
+        key=dict(meta.key),
+        incident=meta.incident - 1,
+    )
+    return evolve(before, fired, fired.since.ToDatetime(tzinfo=UTC))
