@@ -66,7 +66,7 @@ def test_routes_are_planned_applied_shown_rolled_back_and_deleted(shell: Any) ->
     before = shell("routes", "list")
     applied = shell("routes", "apply", file, "-m", "pager for what is critical")
     again = shell("routes", "apply", file)
-    shown = shell("routes", "get", "pricing")
+    file_again = shell("routes", "get", "pricing")
     edited = shell.file("edited.yaml", ROUTES.replace("15m", "5m"))
     plan_of_edit = shell("routes", "plan", edited)
     shell("routes", "apply", edited)
@@ -79,7 +79,7 @@ def test_routes_are_planned_applied_shown_rolled_back_and_deleted(shell: Any) ->
     assert before[2] == "no team has routes: all are told at once\n"
     assert (applied[0], applied[1]) == (0, "routes of team pricing are applied (revision 1)\n")
     assert again[1] == "routes of team pricing were there already (revision 1)\n"
-    assert yaml.safe_load(shown[1]) == yaml.safe_load(ROUTES)
+    assert yaml.safe_load(file_again[1]) == yaml.safe_load(ROUTES)
     assert [line.strip() for line in plan_of_edit[1].splitlines() if line[0] in "+-"] == [
         "-    after: 15m", "+    after: 5m",
     ]  # fmt: skip

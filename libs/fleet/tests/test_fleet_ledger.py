@@ -368,10 +368,10 @@ def test_silences_are_forgotten_a_month_after_their_end() -> None:
 # ---- Acknowledgements --------------------------------------------------------------------------------------
 
 
-def acknowledged(
+def acknowledge(
     *daggers: str, until: int | None = None, actor: str = "user:ada", incident: int = 1
 ) -> alerts_pb2.AlertAcknowledged:
-    """Somebody looks after the alerts of these daggers, of bookings where none is given."""
+    """Acknowledge the alerts of these daggers, of bookings where none is given."""
     metas = [meta(dagger=dagger) for dagger in daggers or ("bookings",)]
     for each in metas:
         each.incident = incident
@@ -390,7 +390,7 @@ def find_author(ledger: Ledger, second: int, dagger: str = "bookings") -> str | 
 def test_who_acknowledges_looks_after_an_incident_until_it_is_over_and_not_after_the_next() -> None:
     again = fired()
     again.meta.incident = 2
-    ledger = given(STARTED, fired(), acknowledged())
+    ledger = given(STARTED, fired(), acknowledge())
     during = ledger.alert("bookings", FAILED).acknowledgement
     ledger.apply(record(3, is_over()))
     after = find_author(ledger, 9_999)
@@ -401,7 +401,7 @@ def test_who_acknowledges_looks_after_an_incident_until_it_is_over_and_not_after
 
 
 def test_an_acknowledgement_counts_until_its_end_and_one_of_what_is_over_as_it_was_then() -> None:
-    ledger = given(STARTED, fired(), acknowledged(until=60))
+    ledger = given(STARTED, fired(), acknowledge(until=60))
     counts = [find_author(ledger, 59), find_author(ledger, 60)]
     ledger.apply(record(30, is_over()))
 
@@ -410,9 +410,9 @@ def test_an_acknowledgement_counts_until_its_end_and_one_of_what_is_over_as_it_w
 
 
 def test_the_newest_acknowledgement_counts_the_same_again_changes_nothing_and_it_can_be_taken_back() -> None:
-    ledger = given(STARTED, fired(), acknowledged())
-    assert not ledger.apply(record(3, acknowledged()))
-    assert ledger.apply(record(4, acknowledged(actor="user:bob")))
+    ledger = given(STARTED, fired(), acknowledge())
+    assert not ledger.apply(record(3, acknowledge()))
+    assert ledger.apply(record(4, acknowledge(actor="user:bob")))
     newest = find_author(ledger, 5)
     ended = alerts_pb2.AcknowledgementEnded(incidents=[meta()], actor="user:eve")
 
@@ -423,19 +423,19 @@ def test_the_newest_acknowledgement_counts_the_same_again_changes_nothing_and_it
 
 def test_several_are_acknowledged_at_once_whatever_epoch_leads_and_those_that_are_not_open_stay() -> None:
     ledger = given(STARTED, OTHER, fired(epoch=1), fired(epoch=1, dagger="orders"))
-    ledger.apply(record(4, acknowledged("bookings", "orders", "nothing")))
+    ledger.apply(record(4, acknowledge("bookings", "orders", "nothing")))
     watched = [(alert.dagger, alert.sequence) for alert in ledger.changed_since(3)]
 
     assert [find_author(ledger, 9, dagger) for dagger in ("bookings", "orders", "nothing")] == [
         "user:ada", "user:ada", None,
     ]  # fmt: skip
     assert watched == [("bookings", 4), ("orders", 4)]
-    assert not ledger.apply(record(5, acknowledged(incident=2)))
+    assert not ledger.apply(record(5, acknowledge(incident=2)))
 
 
 def test_an_acknowledgement_holds_no_notification_back() -> None:
-    assert next_told(given(STARTED, fired(), acknowledged()), 9) == "bookings"
-    over = given(STARTED, fired(), take(), acknowledged(), is_over())
+    assert next_told(given(STARTED, fired(), acknowledge()), 9) == "bookings"
+    over = given(STARTED, fired(), take(), acknowledge(), is_over())
     notify = over.next_notification("slack", pace=SECOND, now=NOON + 60 * SECOND)
 
     assert notify is not None
@@ -443,7 +443,7 @@ def test_an_acknowledgement_holds_no_notification_back() -> None:
 
 
 def test_an_acknowledgement_whose_end_cannot_be_read_changes_nothing() -> None:
-    endless = acknowledged(until=1)
+    endless = acknowledge(until=1)
     endless.until.seconds = 2**62
 
     assert find_author(given(STARTED, fired(), endless), 0) is None

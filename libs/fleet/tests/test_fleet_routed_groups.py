@@ -31,7 +31,7 @@ DESTINATION = Destination(
 )
 
 
-class Story:
+class AlertStory:
     """A ledger that is told events at seconds after NOON, and receivers that take what is due."""
 
     def __init__(self, destination: Destination = DESTINATION) -> None:
@@ -77,7 +77,7 @@ class Story:
         return tuple(" ".join(alert.dagger for alert in each) for each in (group.firing, group.resolved))  # type: ignore[return-value]
 
     def take(self, second: float, receiver: str = "pricing/slack") -> tuple[str, str] | None:
-        """The receiver takes what is due."""
+        """Take what is due as the receiver."""
         texts, due = self.find_texts(second, receiver), self.find(second, receiver)
         if due is not None:
             notice = get_group(due).build_message(receiver, due.attempt)
@@ -85,7 +85,7 @@ class Story:
         return texts
 
     def refuse(self, second: float, *, again: float | None, receiver: str = "pricing/slack") -> None:
-        """The receiver does not take what is due."""
+        """Refuse what is due as the receiver."""
         due = self.find(second, receiver)
         assert due is not None
         notice = get_group(due).build_message(receiver, due.attempt)
@@ -101,7 +101,7 @@ def get_group(due: Notify) -> GroupTurn:
 
 
 def test_what_routes_lead_is_told_in_groups_after_their_wait_and_once() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.fire(5, "b")
     early = story.find(9)
@@ -115,7 +115,7 @@ def test_what_routes_lead_is_told_in_groups_after_their_wait_and_once() -> None:
 
 
 def test_what_is_over_is_told_to_be_so_to_who_was_told_that_it_began_and_to_nobody_else() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.fire(1, "b")
     story.resolve(2, "b")
@@ -129,7 +129,7 @@ def test_what_is_over_is_told_to_be_so_to_who_was_told_that_it_began_and_to_nobo
 
 
 def test_records_that_come_twice_and_words_of_another_epoch_change_nothing() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     due = story.find(10)
     assert due is not None
@@ -149,7 +149,7 @@ def test_records_that_come_twice_and_words_of_another_epoch_change_nothing() -> 
 
 
 def test_a_receiver_that_takes_nothing_is_tried_again_with_what_is_true_then() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.refuse(10, again=40)
     state = story.ledger.alert("a", FAILED).deliveries["pricing/slack"]
@@ -165,7 +165,7 @@ def test_a_receiver_that_takes_nothing_is_tried_again_with_what_is_true_then() -
 
 
 def test_what_ends_while_nobody_knows_whether_it_was_told_is_told_to_be_over() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.refuse(10, again=40)  # it may have arrived all the same
     story.resolve(20, "a")
@@ -174,7 +174,7 @@ def test_what_ends_while_nobody_knows_whether_it_was_told_is_told_to_be_over() -
 
 
 def test_what_is_given_up_is_tried_again_when_there_is_news_or_at_the_repeat() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.refuse(10, again=None)
     state = story.ledger.alert("a", FAILED).deliveries["pricing/slack"]
@@ -186,7 +186,7 @@ def test_what_is_given_up_is_tried_again_when_there_is_news_or_at_the_repeat() -
 
 
 def test_a_notice_is_repeated_unless_all_of_it_is_acknowledged() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.fire(1, "b")
     story.take(10)
@@ -202,20 +202,20 @@ def test_a_notice_is_repeated_unless_all_of_it_is_acknowledged() -> None:
 
 
 def test_what_fires_anew_is_nobodys_and_is_reminded_of() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.take(10)
     story.acknowledge(20, "a")
     story.resolve(30, "a")
     story.fire(40, "a", incident=2)  # between two looks: to the receiver it goes on
-    shown = story.ledger.alert("a", FAILED).deliveries["pricing/slack"]
+    delivery = story.ledger.alert("a", FAILED).deliveries["pricing/slack"]
 
-    assert (story.take(70), shown.done) == (None, True)
+    assert (story.take(70), delivery.done) == (None, True)
     assert story.take(3_610) == ("a", "")
 
 
 def test_what_nobody_acknowledges_is_told_to_the_next() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.fire(1, "b")
     story.take(10)
@@ -231,7 +231,7 @@ def test_what_nobody_acknowledges_is_told_to_the_next() -> None:
 
 
 def test_a_receiver_that_is_away_does_not_put_the_escalation_off() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
     story.refuse(10, again=9_999)
 
@@ -239,7 +239,7 @@ def test_a_receiver_that_is_away_does_not_put_the_escalation_off() -> None:
 
 
 def test_a_silence_holds_back_what_it_matches_of_a_group_until_the_look_after_its_end() -> None:
-    story = Story()
+    story = AlertStory()
     silence = alerts_pb2.AlertSilence(id="s", matchers=["dagger=a"], author="user:ada", reason="deploy")
     silence.begin.FromDatetime(NOON)
     silence.end.FromDatetime(NOON + 100 * SECOND)
@@ -251,7 +251,7 @@ def test_a_silence_holds_back_what_it_matches_of_a_group_until_the_look_after_it
 
 
 def test_only_receivers_that_have_not_heard_of_the_newest_look_are_due() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "a")
 
     def list_due(second: int) -> list[str]:
@@ -267,7 +267,7 @@ def test_only_receivers_that_have_not_heard_of_the_newest_look_are_due() -> None
 
 
 def test_a_group_that_is_full_goes_on_in_another() -> None:
-    story = Story()
+    story = AlertStory()
     names = [f"d{number:04}" for number in range(grouping.MOST_MEMBERS + 5)]
     for name in names:
         story.fire(0, name)
@@ -281,7 +281,7 @@ def test_a_group_that_is_full_goes_on_in_another() -> None:
 
 
 def test_the_gravest_and_oldest_is_named_first_and_the_key_is_the_groups() -> None:
-    story = Story()
+    story = AlertStory()
     story.fire(0, "b")
     story.fire(1, "a")
     due = story.find(10)
@@ -293,7 +293,7 @@ def test_the_gravest_and_oldest_is_named_first_and_the_key_is_the_groups() -> No
 
 
 def test_a_destination_that_cannot_be_read_leads_nowhere() -> None:
-    story = Story()
+    story = AlertStory()
     meta = alerts_pb2.AlertMeta(dagger="a", condition=FAILED, incident=1)
     story.add(
         0, alerts_pb2.AlertFired(meta=meta, destinations=[alerts_pb2.AlertDestination(receivers=["x"])])

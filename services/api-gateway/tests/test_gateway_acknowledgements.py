@@ -42,7 +42,7 @@ OPEN = (
 )
 
 
-class Caller:
+class AlertCaller:
     """Calls of a gateway by one caller."""
 
     def __init__(self, client: Any, token: str = ROOT) -> None:
@@ -59,22 +59,22 @@ class Caller:
         return await self.call("AcknowledgeAlerts", alerts=alerts, **fields)
 
     async def authors(self, sequence: int = 0) -> dict[str, str]:
-        """Who looks after what is open, by incident."""
+        """Return who looks after what is open, by incident."""
         listed = await self.call("ListAlerts", min_sequence=sequence)
         return {alert.id: alert.acknowledgement.author for alert in listed.alerts}
 
-    async def account(self, name: str, team: str, role: access_pb2.Role.ValueType) -> Caller:
+    async def account(self, name: str, team: str, role: access_pb2.Role.ValueType) -> AlertCaller:
         """Create a service account of a team, which is registered where it is not."""
         access = gateway_pb2_grpc.AccessServiceStub(self._client.channel)
         register = pb.RegisterTeamRequest(team=access_pb2.Team(name=team), request_id=team)
         await access.RegisterTeam(register, timeout=30, metadata=self._metadata)
         create = pb.CreateServiceAccountRequest(name=name, team=team, role=role)
         created = await access.CreateServiceAccount(create, timeout=30, metadata=self._metadata)
-        return Caller(self._client, created.token)
+        return AlertCaller(self._client, created.token)
 
 
 @pytest.fixture
-async def root(harness: Any) -> AsyncIterator[Caller]:
+async def root(harness: Any) -> AsyncIterator[AlertCaller]:
     for number, message in enumerate([alerts_pb2.MonitorStarted(monitor_id="one"), *OPEN]):
         await harness.alerts.append(Draft(f"a{number}", "/health-monitor/t", "s", START, message))
     log = MemoryLog()
@@ -82,11 +82,11 @@ async def root(harness: Any) -> AsyncIterator[Caller]:
         requested = events_pb2.DaggerRequested(name=name, spec=spec_pb2.DaggerSpec(team=team))
         await log.append(Draft(name, "/test", name, START, requested))
     async with harness.running(log, tokens=lambda: FILE, enforce=True) as client:
-        yield Caller(client)
+        yield AlertCaller(client)
 
 
 async def test_an_acknowledgement_says_what_it_is_of_and_is_shown_until_it_is_taken_back(
-    root: Caller,
+    root: AlertCaller,
 ) -> None:
     answer = await root.acknowledge("abc", comment="on it", duration=Duration(seconds=3600))
     (alert,) = answer.alerts
@@ -102,7 +102,7 @@ async def test_an_acknowledgement_says_what_it_is_of_and_is_shown_until_it_is_ta
     assert (len(during), again.sequence) == (5, ended.sequence)  # nothing is written twice
 
 
-async def test_the_keys_of_a_rule_are_acknowledged_together_or_one_by_one(root: Caller) -> None:
+async def test_the_keys_of_a_rule_are_acknowledged_together_or_one_by_one(root: AlertCaller) -> None:
     one = await root.acknowledge("abc", RULE, rule="errors", key={"tag_api": "pay"}, incident=1)
     both = await root.acknowledge("abc", RULE, rule="errors")
 
@@ -111,7 +111,7 @@ async def test_the_keys_of_a_rule_are_acknowledged_together_or_one_by_one(root: 
     assert one.alerts[0] in both.alerts or one.sequence < both.sequence
 
 
-async def test_one_that_is_only_checked_is_not_written(root: Caller, harness: Any) -> None:
+async def test_one_that_is_only_checked_is_not_written(root: AlertCaller, harness: Any) -> None:
     answer = await root.acknowledge("abc", validate_only=True)
     ended = await root.call(
         "UnacknowledgeAlerts", alerts={"dagger": "abc", "condition": FAILED}, validate_only=True
@@ -121,7 +121,7 @@ async def test_one_that_is_only_checked_is_not_written(root: Caller, harness: An
     assert (set((await root.authors()).values()), await harness.alerts.end()) == ({""}, 5)
 
 
-async def test_all_that_is_wrong_with_a_request_is_said_at_once(root: Caller, refusal: Refused) -> None:
+async def test_all_that_is_wrong_with_a_request_is_said_at_once(root: AlertCaller, refusal: Refused) -> None:
     wrong = await refusal(
         root.acknowledge("a" * 301, RULE, comment="a\nb", duration=Duration(seconds=40 * 86_400), incident=-1)
     )
@@ -141,7 +141,7 @@ async def test_all_that_is_wrong_with_a_request_is_said_at_once(root: Caller, re
 
 
 async def test_what_is_not_open_is_not_found_and_the_error_says_what_is(
-    root: Caller, refusal: Refused
+    root: AlertCaller, refusal: Refused
 ) -> None:
     misspelt = await refusal(root.acknowledge("abc", RULE, rule="error"))
     older = await refusal(root.acknowledge("abc", incident=7))
@@ -153,7 +153,7 @@ async def test_what_is_not_open_is_not_found_and_the_error_says_what_is(
     assert "none is" in str(nowhere)
 
 
-async def test_editors_acknowledge_alerts_of_their_own_team(root: Caller, refusal: Refused) -> None:
+async def test_editors_acknowledge_alerts_of_their_own_team(root: AlertCaller, refusal: Refused) -> None:
     editor = await root.account("builds", "pricing", access_pb2.ROLE_EDITOR)
     viewer = await root.account("look", "pricing", access_pb2.ROLE_VIEWER)
     own = await editor.acknowledge("abc")
@@ -167,7 +167,7 @@ async def test_editors_acknowledge_alerts_of_their_own_team(root: Caller, refusa
     assert (await root.acknowledge("platform")).alerts[0].acknowledgement.author == "root"
 
 
-async def test_who_watches_an_alert_hears_who_looks_after_it(root: Caller, steps: Any) -> None:
+async def test_who_watches_an_alert_hears_who_looks_after_it(root: AlertCaller, steps: Any) -> None:
     stub = gateway_pb2_grpc.AlertServiceStub(root._client.channel)
     request = pb.WatchAlertsRequest(dagger="abc", since_sequence=5)
     watching = stub.WatchAlerts(request, metadata=root._metadata)

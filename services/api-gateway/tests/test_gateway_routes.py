@@ -37,7 +37,7 @@ TREE = Route(
 )
 
 
-class Caller:
+class RouteCaller:
     """Calls of a gateway by one caller."""
 
     def __init__(self, client: Any, token: str = ROOT) -> None:
@@ -58,16 +58,16 @@ class Caller:
     async def explain(self, **fields: Any) -> Any:
         return await self.call("ExplainRoute", dagger="abc", **fields)
 
-    async def account(self, name: str, team: str, role: access_pb2.Role.ValueType) -> Caller:
+    async def account(self, name: str, team: str, role: access_pb2.Role.ValueType) -> RouteCaller:
         access = gateway_pb2_grpc.AccessServiceStub(self._client.channel)
         create = pb.CreateServiceAccountRequest(name=name, team=team, role=role)
         created = await access.CreateServiceAccount(create, timeout=30, metadata=self._metadata)
-        return Caller(self._client, created.token)
+        return RouteCaller(self._client, created.token)
 
 
 @pytest.fixture
-async def root(harness: Any) -> AsyncIterator[Caller]:
-    """Two teams, one with a channel and a pager; each has a dagger, and one an open alert."""
+async def root(harness: Any) -> AsyncIterator[RouteCaller]:
+    """Serve two teams with a dagger each; one has a channel, a pager and an open alert."""
     meta = alerts_pb2.AlertMeta(
         epoch=0, dagger="abc", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=1
     )
@@ -88,10 +88,10 @@ async def root(harness: Any) -> AsyncIterator[Caller]:
         for event in (registered, requested):
             await log.append(Draft(f"{name}/{type(event).__name__}", "/test", name, START, event))
     async with harness.running(log, tokens=lambda: FILE, enforce=True) as client:
-        yield Caller(client)
+        yield RouteCaller(client)
 
 
-async def test_routes_are_applied_listed_applied_again_and_taken_away(root: Caller) -> None:
+async def test_routes_are_applied_listed_applied_again_and_taken_away(root: RouteCaller) -> None:
     first = await root.apply(message="at night by pager", expected_revision=0)
     again = await root.apply()
     other = await root.apply(Route(receivers=["pagerduty"]))
@@ -111,7 +111,7 @@ async def test_routes_are_applied_listed_applied_again_and_taken_away(root: Call
     assert (await root.apply()).revision.revision == 4
 
 
-async def test_history_has_pages(root: Caller) -> None:
+async def test_history_has_pages(root: RouteCaller) -> None:
     for number in range(5):
         await root.apply(Route(receivers=["slack"], group_wait={"seconds": number}))
     first = await root.call("ListRoutes", team="pricing", page_size=3)
@@ -121,7 +121,7 @@ async def test_history_has_pages(root: Caller) -> None:
 
 
 async def test_a_plan_says_which_open_alerts_would_go_elsewhere_and_writes_nothing(
-    root: Caller, harness: Any
+    root: RouteCaller, harness: Any
 ) -> None:
     plan = await root.apply(validate_only=True)
     nowhere = await root.apply(Route(), validate_only=True)
@@ -135,7 +135,9 @@ async def test_a_plan_says_which_open_alerts_would_go_elsewhere_and_writes_nothi
     assert (list(same.rerouted), await root.history(), await harness.alerts.end()) == ([], [], 1)
 
 
-async def test_an_edit_of_another_revision_than_the_newest_is_refused(root: Caller, refusal: Refused) -> None:
+async def test_an_edit_of_another_revision_than_the_newest_is_refused(
+    root: RouteCaller, refusal: Refused
+) -> None:
     await root.apply()
     error = await refusal(root.apply(Route(receivers=["pagerduty"]), expected_revision=0))
 
@@ -145,7 +147,7 @@ async def test_an_edit_of_another_revision_than_the_newest_is_refused(root: Call
 
 
 async def test_all_that_is_wrong_with_routes_is_said_at_once_by_its_field(
-    root: Caller, refusal: Refused
+    root: RouteCaller, refusal: Refused
 ) -> None:
     wrong = Route(
         match=["severity=critical"],
@@ -186,13 +188,15 @@ def nest(depth: int) -> Route:
 
 
 @pytest.mark.parametrize("wrong", [nest(9), Route(routes=[Route()] * 200)])
-async def test_routes_have_a_size_that_monitors_bear(root: Caller, refusal: Refused, wrong: Route) -> None:
+async def test_routes_have_a_size_that_monitors_bear(
+    root: RouteCaller, refusal: Refused, wrong: Route
+) -> None:
     error = await refusal(root.apply(wrong))
 
     assert [(each.field, each.reason) for each in error.violations] == [("routes", "TOO_MANY")]
 
 
-async def test_a_team_that_is_not_there_has_no_routes(root: Caller, refusal: Refused) -> None:
+async def test_a_team_that_is_not_there_has_no_routes(root: RouteCaller, refusal: Refused) -> None:
     applied = await refusal(root.apply(team="pricin"))
     deleted = await refusal(root.call("DeleteRoutes", team="supply"))
 
@@ -200,7 +204,7 @@ async def test_a_team_that_is_not_there_has_no_routes(root: Caller, refusal: Ref
     assert deleted.code == grpc.StatusCode.NOT_FOUND
 
 
-async def test_who_would_be_told_why_and_when(root: Caller) -> None:
+async def test_who_would_be_told_why_and_when(root: RouteCaller) -> None:
     before = await root.explain(labels={"severity": "critical"})
     await root.apply()
     [critical] = (await root.explain(labels={"severity": "critical", "condition": "failed"})).routes
@@ -219,7 +223,7 @@ async def test_who_would_be_told_why_and_when(root: Caller) -> None:
     assert by_day.first_notice.ToJsonString() == "2026-06-01T09:00:30Z"
 
 
-async def test_routes_can_be_tried_before_they_are_applied_and_a_silence_is_said(root: Caller) -> None:
+async def test_routes_can_be_tried_before_they_are_applied_and_a_silence_is_said(root: RouteCaller) -> None:
     tried = await root.explain(routes=Route(routes=[Route(match=["severity=error"], receivers=["slack"])]))
     await root.call(
         "CreateSilence", team="pricing", matchers=["dagger=abc"], duration={"seconds": 60}, reason="deploy"
@@ -229,7 +233,7 @@ async def test_routes_can_be_tried_before_they_are_applied_and_a_silence_is_said
     assert (await root.explain()).silence.reason == "deploy"
 
 
-async def test_a_dagger_or_label_that_is_not_there_is_named(root: Caller, refusal: Refused) -> None:
+async def test_a_dagger_or_label_that_is_not_there_is_named(root: RouteCaller, refusal: Refused) -> None:
     nothing = await refusal(root.call("ExplainRoute", dagger="abd"))
     misspelt = await refusal(root.explain(labels={"sevrity": "error"}))
 
@@ -238,7 +242,7 @@ async def test_a_dagger_or_label_that_is_not_there_is_named(root: Caller, refusa
 
 
 async def test_editors_route_their_own_team_and_see_no_routes_of_another(
-    root: Caller, refusal: Refused
+    root: RouteCaller, refusal: Refused
 ) -> None:
     editor = await root.account("builds", "pricing", access_pb2.ROLE_EDITOR)
     viewer = await root.account("look", "pricing", access_pb2.ROLE_VIEWER)

@@ -19,9 +19,10 @@ from tests.contracts.mailserver import PASSWORD, USER, MailServer, certificate, 
 
 from chassis.egress.addresses import EgressRules
 from chassis.egress.addresses import parse as parse_address
-from fleet.alerts.alert import Alert, Notify, dedup_key_of, evolve
+from fleet.alerts.alert import Alert, GroupTurn, Notify, dedup_key_of, evolve
 from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.page import Page
+from health_monitor.receiver import AlertReceiver
 from health_monitor.receivers import (
     Outcome,
     Permanent,
@@ -29,6 +30,7 @@ from health_monitor.receivers import (
     Temporary,
     alertmanager,
     email,
+    pagerduty,
     slack,
     webhook,
 )
@@ -410,3 +412,115 @@ async def test_a_server_at_a_private_address_is_not_called(paths: tuple[Path, Pa
 def test_a_url_that_is_no_mail_server_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="url"):
         email.Settings(url=SecretStr(url), to="a@example.org", sender="d@example.org")
+
+
+# ---- Groups ------------------------------------------------------------------------------------------------
+
+
+def group(*, firing: int, resolved: int, number: int = 1, attempt: int = 1) -> Notify:
+    """Build a notice of a group whose incidents are of as many daggers; those that are over come behind."""
+
+    def build(place: int, *, over: bool) -> Alert:
+        meta = alerts_pb2.AlertMeta(
+            dagger=f"d{place:03}", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=3
+        )
+        return notify(meta=meta, resolved=over).alert
+
+    opened = tuple(build(place, over=False) for place in range(firing))
+    ended = tuple(build(firing + place, over=True) for place in range(resolved))
+    turn = GroupTurn(
+        team="pricing",
+        revision=3,
+        path=(0,),
+        labels={"condition": "failed"},
+        begin=NOW - timedelta(minutes=4),
+        number=number,
+        time=NOW,
+        first_attempt=NOW,
+        firing=opened,
+        resolved=ended,
+    )
+    return Notify((opened or ended)[0], "pricing/r", attempt, group=turn)
+
+
+async def test_an_endpoint_gets_every_alert_of_a_group_once_and_knows_what_is_new() -> None:
+    endpoint = Endpoint()
+    notices = [
+        group(firing=5, resolved=1),
+        group(firing=5, resolved=1, attempt=2),  # the same again
+        group(firing=6, resolved=1, attempt=3),  # it says more
+        group(firing=0, resolved=6, number=2),
+    ]
+    async with http(endpoint.handle) as url:
+        settings = webhook.Settings(url=SecretStr(f"{url}/hook"), key=SecretStr(KEY))
+        outcomes = [await send(webhook, settings, notice) for notice in notices]
+    first, more, over = endpoint.messages.values()
+
+    assert outcomes == [Success()] * 4
+    assert [each["dagger"] for each in first["data"]["alerts"]] == [f"d{n:03}" for n in range(6)]
+    counts = [
+        (each["type"], each["data"]["firing"], each["data"]["resolved"]) for each in (first, more, over)
+    ]
+    assert counts == [("alert.fired", 5, 1), ("alert.fired", 6, 1), ("alert.resolved", 0, 6)]
+    assert len({each["data"]["dedup_key"] for each in (first, more, over)}) == 1
+    assert "resolution" in first["data"]["alerts"][5]
+
+
+async def test_a_group_is_one_incident_of_slack_and_pagerduty_that_names_three_more_and_their_number() -> (
+    None
+):
+    async with AlertReceiver(show=lambda _: None) as receiver:
+        channel = slack.Settings(url=SecretStr(receiver.slack_url))
+        pager = pagerduty.Settings(url=SecretStr(receiver.pagerduty_url), routing_key=SecretStr("0" * 32))
+        notices = [group(firing=40, resolved=2), group(firing=0, resolved=40, number=2)]
+        outcomes = [
+            await send(kind, settings, notice)
+            for kind, settings in ((slack, channel), (pagerduty, pager))
+            for notice in notices
+        ]
+        text, end, event, over = [call.body for call in receiver.received]
+
+    assert outcomes == [Success()] * 4
+    lines = text["text"].split("\n")
+    assert lines[0] == ":rotating_light: *d000*: failed and 39 more"
+    [also] = [line for line in lines if line.startswith("also open: ")]
+    assert [part.split()[0] for part in also.removeprefix("also open: ").split("; ")] == [
+        "d001", "d002", "d003", "36",
+    ]  # fmt: skip
+    assert any(line.startswith("resolved: d040 failed [") for line in lines)
+    assert "notice 2" in end["text"]
+    assert event["payload"]["summary"].startswith("40 alerts, the first: d000: failed")
+    assert (event["dedup_key"], over["event_action"]) == (over["dedup_key"], "resolve")
+
+
+async def test_alertmanager_gets_every_alert_of_a_group_with_its_own_labels() -> None:
+    bodies = list[Any]()
+
+    async def handle(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.Response()
+
+    async with http(handle) as url:
+        settings = alertmanager.Settings(url=SecretStr(url))
+        outcome = await send(alertmanager, settings, group(firing=40, resolved=2))
+    [alerts] = bodies
+
+    assert (outcome, len(alerts)) == (Success(), 42)
+    assert len({alert["labels"]["dagger"] for alert in alerts}) == 42
+    ends = [datetime.fromisoformat(alert["endsAt"]) for alert in alerts]
+    assert [end > datetime.now(UTC) for end in ends] == [True] * 40 + [False] * 2
+
+
+@pytest.mark.usefixtures("trust_server")
+async def test_a_group_is_one_thread_of_mail(paths: tuple[Path, Path]) -> None:
+    server = MailServer()
+    async with serving(server, paths):
+        notices = [group(firing=5, resolved=0), group(firing=0, resolved=5, number=2)]
+        outcomes = [await mail(server, notice) for notice in notices]
+    fired, over = server.mailbox.values()
+
+    assert outcomes == [Success()] * 2
+    assert fired["Subject"].strip().startswith("[critical] 5 alerts, the first: d000: failed")
+    assert "also open: d001 failed" in fired.get_content()
+    assert "also resolved: d001 failed" in over.get_content()
+    assert fired["References"] == over["References"]

@@ -17,19 +17,19 @@ FAILED = alerts_pb2.ALERT_CONDITION_FAILED
 
 @pytest.fixture
 async def team(world: Any, tmp_path: Path) -> Any:
-    """Registers the team of the dagger, with a channel and a pager."""
+    """Register the team of the dagger, with a channel and a pager."""
     slack, pager, key = tmp_path / "slack", tmp_path / "pager", tmp_path / "key"
     slack.write_text(f"{world.receiver.slack_url}?of=pricing")
     pager.write_text(world.receiver.pagerduty_url)
     key.write_text("f" * 32)
     secrets = {"slack": {"url": slack}, "pagerduty": {"url": pager, "routing_key": key}}
-    told = [
+    receivers = [
         access_pb2.TeamReceiver(
             kind=kind, secrets={name: spec_pb2.SecretRef(file=str(path)) for name, path in files.items()}
         )
         for kind, files in secrets.items()
     ]
-    await world.tell(events_pb2.TeamRegistered(team=access_pb2.Team(name="pricing", receivers=told)))
+    await world.tell(events_pb2.TeamRegistered(team=access_pb2.Team(name="pricing", receivers=receivers)))
 
 
 async def apply(world: Any, after: int = 0, **fields: Any) -> None:
@@ -48,7 +48,7 @@ async def apply(world: Any, after: int = 0, **fields: Any) -> None:
 
 
 def list_texts(world: Any) -> list[str]:
-    """The first lines that the team's channel has."""
+    """List the first lines that the team's channel has."""
     return [
         str(request.body["text"]).split("\n")[0]
         for request in world.receiver.received

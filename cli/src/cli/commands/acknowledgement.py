@@ -98,16 +98,16 @@ def _select(gateway: Gateway, target: str, condition_: str) -> gateway_pb2.OpenA
 
 
 def _find_incident(gateway: Gateway, digits: str) -> gateway_pb2.Alert:
-    found = [alert for alert in find_alerts(gateway, "") if alert.id.startswith(digits)]
-    if len(digits) < _LEAST_DIGITS or not found:
+    opened = [alert for alert in find_alerts(gateway, "") if alert.id.startswith(digits)]
+    if len(digits) < _LEAST_DIGITS or not opened:
         raise RefusedError(
             f"no open incident {digits}: give four of its digits at least, as `daggers alerts list`"
             " shows them, or NAME and CONDITION"
         )
-    if len(found) > 1:
-        names = ", ".join(f"{alert.id} of {alert.dagger}" for alert in found)
+    if len(opened) > 1:
+        names = ", ".join(f"{alert.id} of {alert.dagger}" for alert in opened)
         raise RefusedError(f"several open incidents begin with {digits}: {names}")
-    return found[0]
+    return opened[0]
 
 
 def _describe(alerts: Sequence[gateway_pb2.Alert], verb: str) -> str:

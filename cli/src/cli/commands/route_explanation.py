@@ -29,13 +29,15 @@ def explain_route(
             help="Labels: condition, severity, domain, rule; any other is a column of a rule's key.",
         ),
     ] = None,
-    at: Annotated[str, typer.Option(help="When it fires: in 30m, 2h, 1d, or an instant; default: now.")] = "",
+    instant: Annotated[
+        str, typer.Option("--at", help="When it fires: in 30m, 2h, 1d, or an instant; default: now.")
+    ] = "",
     file: Annotated[str, typer.Option("--file", "-f", help="Routes to try in place of the team's.")] = "",
 ) -> None:
     """Show who would be notified of an alert, by which route, in which group, and when; notify nobody."""
     request = gateway_pb2.ExplainRouteRequest(dagger=name, labels=_read_labels(labels or []))
-    if at:
-        request.time.FromDatetime(ahead("--at", at, datetime.now(UTC)))
+    if instant:
+        request.time.FromDatetime(ahead("--at", instant, datetime.now(UTC)))
     if file:
         request.routes.CopyFrom(_read_routes(file))
     with session.connect(FLAGS) as gateway:
@@ -50,8 +52,8 @@ def _read_labels(texts: list[str]) -> dict[str, str]:
         label, equals, value = text.partition("=")
         if not equals or not label:
             raise MisusedError(f"{text}: it must be LABEL=VALUE")
-        known = label in _LABELS or label.startswith("key_")
-        labels[label if known else f"key_{label}"] = value.lower() if label == "condition" else value
+        is_label = label in _LABELS or label.startswith("key_")
+        labels[label if is_label else f"key_{label}"] = value.lower() if label == "condition" else value
     return labels
 
 

@@ -51,11 +51,11 @@ def plan(session: Session, file: File = None, flag: FileFlag = None) -> None:
 
     def text(out: Printer) -> None:
         out.lines(changes or ["nothing would change"])
-        for each in answer.rerouted:
-            after = ", ".join(each.after) or "the platform's receivers"
-            alert = f"{each.alert.dagger} [{each.alert.id}]"
+        for moved in answer.rerouted:
+            after = ", ".join(moved.after) or "the platform's receivers"
+            alert = f"{moved.alert.dagger} [{moved.alert.id}]"
             out.line(
-                f"open alert {alert} would go to {after}, and went to {', '.join(each.before) or 'nobody'}"
+                f"open alert {alert} would go to {after}, and went to {', '.join(moved.before) or 'nobody'}"
             )
 
     session.out.show(to_json(answer) | {"differences": changes}, text)
@@ -71,8 +71,8 @@ def get(
 ) -> None:
     """Show the routes of a team as the file that makes them."""
     with session.connect(FLAGS) as gateway:
-        found = _find(gateway, team, revision)
-    session.out.show(to_json(found), lambda out: out.lines(_write(found)))
+        selected = _find(gateway, team, revision)
+    session.out.show(to_json(selected), lambda out: out.lines(_write(selected)))
 
 
 @command(routes, "list", example="daggers routes list")
@@ -183,9 +183,9 @@ def _find_newest(gateway: Gateway, team: str) -> gateway_pb2.RoutesRevision | No
 def _find(gateway: Gateway, team: str, revision: int | None) -> gateway_pb2.RoutesRevision:
     """Return a revision, or the newest. Raises: RefusedError, where there is none."""
     revisions = _list(gateway, team)
-    for each in revisions:
-        if revision in (None, each.revision):
-            return each
+    for entry in revisions:
+        if revision in (None, entry.revision):
+            return entry
     if not revisions:
         raise RefusedError(f"team {team} has no routes: its receivers are told at once", reason="NOT_FOUND")
     oldest = revisions[-1].revision
@@ -199,17 +199,17 @@ def _find(gateway: Gateway, team: str, revision: int | None) -> gateway_pb2.Rout
 def _show_table(out: Printer, revisions: Sequence[gateway_pb2.RoutesRevision], empty: str) -> None:
     rows = [
         (
-            each.team,
-            str(each.revision),
-            iso(each.time),
-            each.actor or "anonymous",
-            str(_count(each.routes)) if each.HasField("routes") else "deleted",
-            printable(each.message),
+            entry.team,
+            str(entry.revision),
+            iso(entry.time),
+            entry.actor or "anonymous",
+            str(_count(entry.routes)) if entry.HasField("routes") else "deleted",
+            printable(entry.message),
         )
-        for each in revisions
+        for entry in revisions
     ]
     columns = ("TEAM", "REVISION", "TIME", "WHO", "ROUTES", "WHY")
-    out.show([to_json(each) for each in revisions], lambda out: out.table(columns, rows, empty=empty))
+    out.show([to_json(entry) for entry in revisions], lambda out: out.table(columns, rows, empty=empty))
 
 
 def _count(route: alerts_pb2.AlertRoute) -> int:

@@ -134,7 +134,9 @@ def silences(principal: Principal, answer: gateway_pb2.ListSilencesResponse, fle
 
 def routes(principal: Principal, answer: gateway_pb2.ListRoutesResponse, fleet: Fleet) -> Any:
     """Show a page of routes without those of other teams."""
-    visible = [each for each in answer.revisions if may(principal, Action.READ, each.team, fleet).allowed]
+    visible = [
+        revision for revision in answer.revisions if may(principal, Action.READ, revision.team, fleet).allowed
+    ]
     if len(visible) != len(answer.revisions):
         del answer.revisions[:]
         answer.revisions.extend(visible)

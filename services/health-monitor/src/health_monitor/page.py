@@ -165,9 +165,9 @@ def _name_condition(alert: Alert) -> str:
 
 
 def _list_alerts(alerts: Sequence[Alert]) -> str:
-    shown = [f"{alert.dagger} {_name_condition(alert)} [{alert.id}]" for alert in alerts[:_SHOWN]]
-    more = len(alerts) - len(shown)
-    return "; ".join([*shown, *([f"{more} more"] if more else [])])
+    texts = [f"{alert.dagger} {_name_condition(alert)} [{alert.id}]" for alert in alerts[:_SHOWN]]
+    more = len(alerts) - len(texts)
+    return "; ".join([*texts, *([f"{more} more"] if more else [])])
 
 
 def _hash(text: str) -> str:

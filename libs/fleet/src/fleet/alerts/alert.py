@@ -308,7 +308,7 @@ def _record_attempt(alert: Alert, event: Notification) -> Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTurn:
-    """What a receiver is to be told of a group of incidents."""
+    """Notice of a group of incidents to one receiver."""
 
     team: str
     revision: int
@@ -322,7 +322,7 @@ class GroupTurn:
     number: int
     """Number of the notice among those of the receiver, from 1."""
     time: datetime
-    """As of when it says what it says."""
+    """Instant of which it speaks."""
     first_attempt: datetime
     """Time of the first attempt at it."""
     firing: tuple[Alert, ...]

@@ -28,7 +28,7 @@ class RouteRevision:
     message: alerts_pb2.AlertRoute | None
     """The tree as it was asked for; None: no routes any more."""
     tree: Route | None
-    """The same, with full names of receivers."""
+    """Tree with full names of receivers."""
     actor: str
     why: str
     time: datetime | None
@@ -37,8 +37,8 @@ class RouteRevision:
 
     def find_destinations(self, labels: Labels) -> list[Destination]:
         """List where these routes lead an alert; empty where they name nobody."""
-        found = find_destinations(self.tree, labels, fallback=_NOBODY)
-        return [replace(destination, revision=self.number) for destination in found]
+        destinations = find_destinations(self.tree, labels, fallback=_NOBODY)
+        return [replace(destination, revision=self.number) for destination in destinations]
 
 
 class TeamRoutes:

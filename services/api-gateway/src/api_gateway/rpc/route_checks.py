@@ -1,4 +1,4 @@
-"""What is wrong with the routes of a team, all of it at once, by the field."""
+"""Checks of the routes of a team: all that is wrong at once, by the field."""
 
 from __future__ import annotations
 

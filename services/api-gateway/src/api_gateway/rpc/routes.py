@@ -57,7 +57,7 @@ async def apply(request: pb.ApplyRoutesRequest, alerts: Alerts, fleet: Fleet) ->
     tried = _try(request.routes, request.team, actor(), request.message, number)
     rerouted = _find_rerouted(tried, alerts, _name_all(request.team, fleet))
     note(team=request.team, changed=changed, rerouted=len(rerouted), validate_only=request.validate_only)
-    shown = tried
+    current = tried
     if changed and not request.validate_only:
         event = alerts_pb2.RoutesChanged(
             team=request.team,
@@ -66,11 +66,11 @@ async def apply(request: pb.ApplyRoutesRequest, alerts: Alerts, fleet: Fleet) ->
             message=request.message,
             after_revision=number,
         )
-        shown = await _append(event, alerts)
+        current = await _append(event, alerts)
     elif not changed:
-        shown = newest or tried
+        current = newest or tried
     return pb.ApplyRoutesResponse(
-        revision=_build_revision(shown),
+        revision=_build_revision(current),
         changed=changed,
         rerouted=rerouted[:_SHOWN],
         sequence=alerts.ledger.sequence,
@@ -102,11 +102,13 @@ def list_page(request: pb.ListRoutesRequest, page: paging.Page, alerts: Alerts) 
         chosen = revisions.get(request.team, ())
     else:
         chosen = (of_team[-1] for of_team in revisions.values() if of_team[-1].tree is not None)
-    by_key = {key: each for each in chosen if (key := _key(each.team, each.number)) > page.after}
+    by_key = {
+        key: revision for revision in chosen if (key := _key(revision.team, revision.number)) > page.after
+    }
     listed = [_build_revision(by_key[key]) for key in sorted(by_key)[: page.limit]]
-    shown, more = page.cut(listed, lambda each: _key(each.team, each.revision))
-    note(routes=len(shown))
-    return pb.ListRoutesResponse(revisions=shown, next_page_token=more, sequence=alerts.ledger.sequence)
+    entries, more = page.cut(listed, lambda revision: _key(revision.team, revision.revision))
+    note(routes=len(entries))
+    return pb.ListRoutesResponse(revisions=entries, next_page_token=more, sequence=alerts.ledger.sequence)
 
 
 def explain(request: pb.ExplainRouteRequest, alerts: Alerts, fleet: Fleet) -> pb.ExplainRouteResponse:
@@ -130,16 +132,17 @@ def explain(request: pb.ExplainRouteRequest, alerts: Alerts, fleet: Fleet) -> pb
     if request.HasField("routes"):
         routes = _try(request.routes, team, "", "", -1)
     own = _name_all(team, fleet)
-    found = routes.find_destinations(labels) if routes else []
-    kept = [kept for each in found if (kept := _keep(each, own)).receivers]
+    all_destinations = routes.find_destinations(labels) if routes else []
+    destinations = [_keep(destination, own) for destination in all_destinations]
+    destinations = [destination for destination in destinations if destination.receivers]
     answer = pb.ExplainRouteResponse(team=team, revision=routes.number if routes else 0)
-    for destination in kept:
+    for destination in destinations:
         explained = answer.routes.add(destination=build_destination(destination))
         explained.group.update({label: labels.get(label, "") for label in destination.group_by})
         first = destination.find_active(now + destination.group_wait)
         if first is not None:
             explained.first_notice.FromDatetime(first)
-    if not kept:
+    if not destinations:
         answer.platform = bool(routes) or not own
         answer.receivers.extend(_name_all(PLATFORM, fleet) if answer.platform else own)
     silence = silences.find_silence(alerts.ledger.silences.values(), labels, now)
@@ -181,16 +184,18 @@ def _try(
 
 def _find_rerouted(tried: RouteRevision, alerts: Alerts, own: Collection[str]) -> list[pb.ReroutedAlert]:
     """List the open alerts of a team that would be told to others."""
-    ledger, found = alerts.ledger, []
+    ledger, rerouted = alerts.ledger, list[pb.ReroutedAlert]()
     for alert in ledger.alerts.values():
         if not alert.firing or alert.fired is None or alert.fired.team != tried.team:
             continue
-        destinations = [_keep(each, own) for each in tried.find_destinations(list_labels(alert))]
-        after = list(dict.fromkeys(name for each in destinations for name in each.receivers))
+        destinations = [
+            _keep(destination, own) for destination in tried.find_destinations(list_labels(alert))
+        ]
+        after = list(dict.fromkeys(name for destination in destinations for name in destination.receivers))
         if sorted(after) != sorted(alert.fired.receivers):
             message = build_alert(alert, ledger, alerts.clock())
-            found.append(pb.ReroutedAlert(alert=message, before=alert.fired.receivers, after=after))
-    return sorted(found, key=lambda each: (each.alert.dagger, each.alert.id))
+            rerouted.append(pb.ReroutedAlert(alert=message, before=alert.fired.receivers, after=after))
+    return sorted(rerouted, key=lambda one: (one.alert.dagger, one.alert.id))
 
 
 def _keep(destination: Destination, own: Collection[str]) -> Destination:
@@ -212,7 +217,7 @@ def _list_kinds(team: str, fleet: Fleet) -> Sequence[str]:
 
 def _name_all(team: str, fleet: Fleet) -> list[str]:
     entry = fleet.catalogue.teams.get(team)
-    return [receivers.name(team, each.kind) for each in entry.value.receivers] if entry else []
+    return [receivers.name(team, receiver.kind) for receiver in entry.value.receivers] if entry else []
 
 
 def _build_revision(revision: RouteRevision) -> pb.RoutesRevision:

@@ -49,7 +49,7 @@ Settings = AlertmanagerSettings
 
 def request(page: Page, settings: AlertmanagerSettings) -> HttpRequest:
     """Build the alerts. A repeat changes nothing there: alerts are known by their labels."""
-    call = json_request(settings.url, [_build_document(each) for each in page.pages])
+    call = json_request(settings.url, [_build_document(own) for own in page.pages])
     return HttpRequest(call.url.rstrip("/") + _PATH, call.body, headers=call.headers)
 
 

@@ -98,7 +98,7 @@ def _document(page: Page) -> dict[str, Any]:
             "group": dict(group.labels),
             "firing": len(group.firing),
             "resolved": len(group.resolved),
-            "alerts": [_describe(each) for each in page.pages[:_SHOWN]],
+            "alerts": [_describe(own) for own in page.pages[:_SHOWN]],
         }
     return {
         "type": "alert.fired" if alert.firing else "alert.resolved",

@@ -71,7 +71,7 @@ class Attempts:
     first: datetime
     """Time of the first of them."""
     not_before: datetime
-    shown: frozenset[Incident]
+    announced: frozenset[Incident]
     """Incidents that were said to be open: an attempt that failed may have arrived all the same."""
 
 
@@ -105,9 +105,9 @@ class IncidentGroup:
         """Tell whether an incident is over, and no receiver may take it for open."""
         if self.members[incident].end is None:
             return False
-        shown = [notice.firing for notice in self.notices.values()]
-        shown += [failed.shown for failed in self.attempts.values()]
-        return not any(incident in names for names in shown)
+        announced = [notice.firing for notice in self.notices.values()]
+        announced += [failed.announced for failed in self.attempts.values()]
+        return not any(incident in names for names in announced)
 
 
 Groups: TypeAlias = Mapping[GroupKey, IncidentGroup]
@@ -192,7 +192,7 @@ def plan(
         return None
     attempts = group.attempts.get(receiver)
     announced = (last.firing | last.resolved if last else frozenset()) | (
-        attempts.shown if attempts else frozenset()
+        attempts.announced if attempts else frozenset()
     )
     free = {
         name: member
@@ -239,14 +239,14 @@ def fail(groups: Groups, key: GroupKey, receiver: str, notice: Notice, not_befor
     if group is None:
         return groups
     before = group.attempts.get(receiver)
-    shown = notice.firing | (before.shown if before else frozenset())
+    announced = notice.firing | (before.announced if before else frozenset())
     if not_before is None:
-        return record(groups, key, receiver, replace(notice, firing=shown))
+        return record(groups, key, receiver, replace(notice, firing=announced))
     failed = Attempts(
         count=before.count + 1 if before else 1,
         first=before.first if before else notice.time,
         not_before=not_before,
-        shown=shown,
+        announced=announced,
     )
     members = _note_first(group.members, notice)
     attempts = {**group.attempts, receiver: failed}
