@@ -265,6 +265,18 @@ def test_what_was_told_before_a_silence_is_told_to_be_over_after_it() -> None:
     assert clock.sent == [(1, "r", "a", ""), (6, "r", "", "a")]
 
 
+def test_what_was_told_before_a_silence_is_told_to_be_over_whatever_was_told_meanwhile() -> None:
+    clock = Clockwork(route(), [silence(2, 5.5, "dagger=bookings")])
+    clock.fire("a", dagger="bookings")
+    clock.run_until(2.5)
+    clock.fire("b", dagger="orders")
+    clock.run_until(3.5)
+    clock.resolve("a")
+    clock.run_until(8)
+
+    assert clock.sent == [(1, "r", "a", ""), (3, "r", "a b", ""), (6, "r", "b", "a")]
+
+
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [

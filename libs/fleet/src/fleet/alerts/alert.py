@@ -328,7 +328,7 @@ class GroupTurn:
     firing: tuple[Alert, ...]
     """Incidents that are open, the gravest and oldest first."""
     resolved: tuple[Alert, ...]
-    """Incidents that are over, the newest first."""
+    """Incidents that are over, in the same order."""
 
     @property
     def dedup_key(self) -> str:

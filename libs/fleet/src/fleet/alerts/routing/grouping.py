@@ -206,8 +206,10 @@ def plan(
         if name in announced
         or _is_for(group, receiver, free[name], look, is_acknowledged=is_acknowledged(name, look))
     )
+    # What is held back by now stays announced: its end is told once nothing holds it back.
+    carried = frozenset(last.firing & group.members.keys() - free.keys() if last else ())
     # Who was never told that it began is not told that it is over.
-    notice = Notice(now, firing, frozenset(resolved & announced))
+    notice = Notice(now, firing | carried, frozenset(resolved & announced))
     needs_reminder = any(not is_acknowledged(name, look) for name in firing)
     return notice if _is_news(notice, last, group, look, needs_reminder=needs_reminder) else None
 
