@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from conftest import Stack
-from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 from tests.integration.faults import kill, lasting, up
@@ -337,6 +338,45 @@ async def test_kill_9_and_a_restart_repeat_nothing_and_the_end_is_told_once(stag
         await stage.until_event("NotificationSent", 4)
 
     assert kinds(stage.shown.lines) == sorted(FIRED + OVER)
+
+
+async def test_routes_reach_a_teams_pager_once_over_a_kill_9_and_say_the_end(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Check that the pager alone hears of both, and no repeat of every second once it is acknowledged."""
+    secrets = {"url": stage.receiver.pagerduty_url, "routing_key": ROUTING_KEY}
+    for name, value in secrets.items():
+        (tmp_path / name).write_text(value)
+    places = {name: spec_pb2.SecretRef(file=str(tmp_path / name)) for name in secrets}
+    pager = access_pb2.TeamReceiver(kind="pagerduty", secrets=places)
+    await stage.tell(events_pb2.TeamRegistered(team=access_pb2.Team(name="pricing", receivers=[pager])))
+    second = {"seconds": 1}
+    tree = alerts_pb2.AlertRoute(
+        receivers=["pagerduty"], group_wait=second, group_interval=second, repeat_interval=second
+    )
+    routes = alerts_pb2.RoutesChanged(team="pricing", routes=tree, actor="user:ada")
+    await stage.tell(routes, stage.alerts)
+    first = stage.process()
+    await stage.fail()
+    await stage.until_event("GroupNotificationSent", 3)
+    fired = await stage.first("AlertFired")
+    given = alerts_pb2.AlertAcknowledged(incidents=[fired.meta], actor="user:ada")
+    await stage.tell(given, stage.alerts)
+    first.kill()
+    first.wait(timeout=30)
+    async with stage.monitor():
+        await stage.until_event("MonitorStarted", 2)
+        before = (await stage.events()).count("GroupNotificationSent")
+        await asyncio.sleep(3)
+        quiet = (await stage.events()).count("GroupNotificationSent")
+        await stage.mend()
+        await stage.until_event("GroupNotificationSent", quiet + 1)
+
+    assert before == quiet
+    receivers = {line.split()[0] for line in stage.shown.lines}
+    begin, *repeats, end = [line.split()[1] for line in stage.shown.lines]
+    assert (receivers, begin, {*repeats}, end) == ({"pagerduty"}, "triggered", {"repeated"}, "resolved")
+    assert "NotificationSent" not in await stage.events()
 
 
 AWAY_S = 600.0
