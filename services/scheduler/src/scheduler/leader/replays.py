@@ -61,7 +61,7 @@ class Replays:
         """Newest attempt of each dagger's replay that was begun here."""
         self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
         self._command, self._room, self._now = command, room, clock
-        self._ignored_attempts: dict[str, tuple[int, int]] = {}
+        self._ignored_attempts: dict[str, tuple[int, int, int]] = {}
 
     async def look(self, write: Write, still: Callable[[], None], epoch: int) -> None:
         """Do what is due of each replay, as the leader. Raises: LeadershipLost."""
@@ -148,8 +148,9 @@ class Replays:
         epoch: of who acts. unit: of work, for logs.
         """
         for _ in range(STEPS):
-            dagger = self._fleet.daggers[name]
-            tried = epoch, dagger.sequence
+            dagger, leader = self._fleet.daggers[name], self._fleet.leader
+            # What an agent said under a leader that was replaced meanwhile counts only when it says it again.
+            tried = leader.epoch if leader is not None else -1, epoch, dagger.sequence
             action = decide(dagger)
             if action is None or self._ignored_attempts.get(name) == tried:
                 return
