@@ -79,7 +79,7 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
 def _read_dagger(fleet: Fleet, data: bytes) -> None:
     state = state_pb2.DaggerState.FromString(data)
     values = {field_.name: _decode(field_.name, value) for field_, value in state.ListFields()}
-    fleet.put(Dagger(**(_UNSET | values)))
+    fleet.put(_UNSET.but(**values))
 
 
 def _decode(name: str, value: Any) -> Any:
@@ -149,11 +149,13 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "shadow": _read_shadow,
 }
 """Decoders by field of a dagger's message; any other field is in a dagger as it is."""
-_UNSET: Final[Mapping[str, Any]] = {
-    name: None if name in _OPTIONAL else _decode(name, getattr(state_pb2.DaggerState(), name))
-    for name in _FIELDS
-}
-"""Values of a dagger by field, where its message does not have the field."""
+_UNSET: Final = Dagger(
+    **{
+        name: None if name in _OPTIONAL else _decode(name, getattr(state_pb2.DaggerState(), name))
+        for name in _FIELDS
+    }
+)
+"""Has the values of fields that the message of a dagger does not have."""
 
 
 def entry_state(
