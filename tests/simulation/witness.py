@@ -173,10 +173,11 @@ class ControlWitness:
         is_idle = not self._takes_core(before, record.time)
         asked = self._stops.get(before.name)
         is_asked = asked is not None and record.time - asked < _LATE  # and was taken back since
-        if is_first and is_idle and not is_asked and registered is not None and 0 < registered.cores <= len(busy):
+        cores = registered.cores if registered is not None else 0
+        if is_first and is_idle and not is_asked and 0 < cores <= len(busy):
             raise Violation(
                 f"{record.subject} is stopped at {record.sequence} to be started anew on {host}"
-                f" beside {busy}: it has {registered.cores} cores"
+                f" beside {busy}: it has {cores} cores"
             )
         self._replaced[before.name] = before.generation, record.time
 

@@ -149,12 +149,14 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "shadow": _read_shadow,
 }
 """Decoders by field of a dagger's message; any other field is in a dagger as it is."""
-_UNSET: Final = Dagger(
-    **{
-        name: None if name in _OPTIONAL else _decode(name, getattr(state_pb2.DaggerState(), name))
-        for name in _FIELDS
-    }
-)
+
+
+def _find_unset(name: str) -> Any:
+    """Return the value of a dagger's field that its message does not have."""
+    return None if name in _OPTIONAL else _decode(name, getattr(state_pb2.DaggerState(), name))
+
+
+_UNSET: Final = Dagger(**{name: _find_unset(name) for name in _FIELDS})
 """Has the values of fields that the message of a dagger does not have."""
 
 

@@ -1,8 +1,8 @@
 """Follow the tail of the heartbeats topic for as long as a gateway serves, over outages of Kafka.
 
-Vitals need the last minutes at once; minute sums need all that came since they were saved, in its order. So at a
-start each has a reader. From when the sums have come to the present one reader serves both: with thousands of
-daggers reading a record costs more than applying it.
+Vitals need the last minutes at once; minute sums need all that came since they were saved, in its order. So
+at a start each has a reader. From when the sums have come to the present one reader serves both: with
+thousands of daggers reading a record costs more than applying it.
 """
 
 from __future__ import annotations

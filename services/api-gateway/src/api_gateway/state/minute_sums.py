@@ -49,9 +49,7 @@ class _Entry:
 class MinuteCache:
     """The minute sums of a fleet. For one event loop."""
 
-    def __init__(
-        self, fold: Fold, table: MinuteTable, clock: Callable[[], datetime] = _utc_now
-    ) -> None:
+    def __init__(self, fold: Fold, table: MinuteTable, clock: Callable[[], datetime] = _utc_now) -> None:
         self._fold, self._table, self._now = fold, table, clock
         self._entries: dict[str, _Entry] = {}
         self._eviction = Eviction()

@@ -176,7 +176,7 @@ class Observer:
             return "", None
         chosen = self._choose_place(dagger)
         if isinstance(chosen, Full):
-            # What nobody answered is fenced by a launch here, be there room or not; but not where it cannot run.
+            # A launch here fences what nobody answered, be there room or not; but not where it cannot run.
             fences = dagger.unanswered and chosen.reason != NO_HOST and self._can_run_here(dagger)
             return "", None if fences else chosen
         return "" if chosen == self._drivers.host else chosen, None
