@@ -175,6 +175,26 @@ async def test_the_end_of_a_replay_that_a_newer_claim_overtook_is_reported_to_th
     assert dict(after.finished.outcomes) == {"REPLAYED": 2}  # type: ignore[union-attr] # it has finished
 
 
+async def test_an_attempt_that_a_leader_before_has_intended_is_not_started(world: World) -> None:
+    """That leader may have been on this host, and have started it."""
+    async with agent(world, HOST, max_drivers=0):
+        await ask_in_vain(world)
+        async with agent(world):
+            await world.running()
+            await cordon_all_and_ask(world)
+            await world.until(waits)
+            assert world.fleet.leader is not None
+            meta = events_pb2.FactMeta(epoch=world.fleet.leader.epoch, name="d")
+            intent = events_pb2.ReplayStarted(meta=meta, replay_id="to-finish", process={"host": THERE})
+            # No other task has its turn in between.
+            await world.append(intent, id_="as if its leader had not known")
+            await world.append(events_pb2.SchedulerStarted(scheduler_id="newer", host=HOST), "scheduler")
+            await world.until(lambda dagger: replay(dagger).exits > 0)
+
+    assert [fact.error.reason for fact in world.facts(events_pb2.ReplayExited)] == ["ATTEMPT_ABANDONED"]
+    assert [bool(fact.process.pid) for fact in world.facts(events_pb2.ReplayStarted)] == [False]
+
+
 async def test_an_attempt_that_nobody_started_is_made_anew(world: World) -> None:
     async with agent(world, HOST, max_drivers=0):
         await ask_in_vain(world)

@@ -92,11 +92,13 @@ class Replays:
     ) -> None:
         def decide(dagger: Dagger) -> Action | None:
             number = dagger.replay.attempt if dagger.replay is not None else 0
+            # What a leader before has intended may have been started by that, on this very host.
+            leader = self._fleet.leader.epoch if self._fleet.leader is not None else number
             return next_agent_step(
                 dagger,
                 self._observe(dagger, alive, is_placed=True),
                 host=self._drivers.host,
-                is_own=number > max(since, self._tried.get(name, 0)),
+                is_own=number > max(since, leader, self._tried.get(name, 0)),
                 now=self._now(),
             )
 
