@@ -171,8 +171,8 @@ class ControlWitness:
         ]
         is_first = self._replaced.get(before.name, (0, record.time))[0] != before.generation
         is_idle = not self._takes_core(before, record.time)
-        asked = self._stops.get(before.name)
-        is_asked = asked is not None and record.time - asked < _LATE  # and was taken back since
+        stop_time = self._stops.get(before.name)
+        is_asked = stop_time is not None and record.time - stop_time < _LATE  # and was taken back since
         cores = registered.cores if registered is not None else 0
         if is_first and is_idle and not is_asked and 0 < cores <= len(busy):
             raise Violation(

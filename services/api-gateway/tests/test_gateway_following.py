@@ -83,20 +83,20 @@ async def test_once_the_sums_have_come_to_the_present_one_reader_serves_all_and_
         fold.apply(each)
     cache, minutes = HeartbeatCache(fold), MinuteCache(fold, MinuteTable(database))
     tail = CountedTail(beats)
-    heard: list[int] = []
+    sent: list[int] = []
 
     async def send(ago_s: float) -> None:
         """Send a heartbeat that has counted one record more than the one before."""
-        heard.append(len(heard))
+        sent.append(len(sent))
         now = datetime.now(UTC)
         time = now - timedelta(seconds=ago_s)
-        beat = telemetry_pb2.Heartbeat(dagger="d", generation=7, rows_in=len(heard))
+        beat = telemetry_pb2.Heartbeat(dagger="d", generation=7, rows_in=len(sent))
         beat.time.FromDatetime(time)
-        await beats.append(Draft(f"b{len(heard)}", "/test", "d", time, beat))
+        await beats.append(Draft(f"b{len(sent)}", "/test", "d", time, beat))
 
     def has_heard_all() -> bool:
         newest = cache.watch_of(fold.fleet.daggers["d"]).heartbeat
-        return newest is not None and newest.rows_in == len(heard)
+        return newest is not None and newest.rows_in == len(sent)
 
     for number in range(20):
         await send(3_000 - 100 * number)
@@ -118,4 +118,4 @@ async def test_once_the_sums_have_come_to_the_present_one_reader_serves_all_and_
 
     assert (tail.open, len(tail.given)) == (0, 3)
     # The first that is heard tells of nothing before it.
-    assert sum(max(number, 0) for number in minutes.sums_of(living).since(0)[1][0]) == len(heard) - 1
+    assert sum(max(number, 0) for number in minutes.sums_of(living).since(0)[1][0]) == len(sent) - 1

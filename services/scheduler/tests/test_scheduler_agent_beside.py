@@ -176,7 +176,7 @@ async def test_the_end_of_a_replay_that_a_newer_claim_overtook_is_reported_to_th
 
 
 async def test_an_attempt_that_a_leader_before_has_intended_is_not_started(world: World) -> None:
-    """That leader may have been on this host, and have started it."""
+    """Report it as abandoned: that leader may have been on this host, and have started it."""
     async with agent(world, HOST, max_drivers=0):
         await ask_in_vain(world)
         async with agent(world):

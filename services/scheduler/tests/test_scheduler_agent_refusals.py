@@ -98,7 +98,6 @@ async def test_an_agent_refuses_what_says_more_than_it_knows(world: World) -> No
 
 
 async def test_an_intent_of_a_lost_host_is_not_made_anew_where_its_labels_are_missing(world: World) -> None:
-    """Neither where the only other host is cordoned, too."""
     spec = spec_pb2.DaggerSpec(cluster="local", sql="run", needs={"zone": "b"})
     cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
     async with agent(world, HOST):

@@ -109,12 +109,12 @@ class MinuteSums:
     def block(self, hour: int) -> bytes:
         """Pack the minutes of an hour, counted since 1970, as integers of 64 bits."""
         first = hour * HOUR
-        known = range(max(first, self.newest - MINUTES + 1), min(first + HOUR, self.newest + 1))
-        if not known:
+        inside = range(max(first, self.newest - MINUTES + 1), min(first + HOUR, self.newest + 1))
+        if not inside:
             return (_UNHEARD * HOUR).tobytes()
-        slot = _slot(known.start)  # a day has whole hours, so that the ring has each in one piece
-        numbers = self._ring[slot : slot + len(known) * _WIDTH]
-        before, after = known.start - first, first + HOUR - known.stop
+        slot = _slot(inside.start)  # a day has whole hours, so that the ring has each in one piece
+        numbers = self._ring[slot : slot + len(inside) * _WIDTH]
+        before, after = inside.start - first, first + HOUR - inside.stop
         return (_UNHEARD * before + numbers + _UNHEARD * after).tobytes()
 
     def restore(self, hour: int, block: bytes, *, before: int) -> None:
