@@ -1,11 +1,11 @@
 """A large fleet: what scheduler, health monitor and gateway take for 10,000 daggers over 40 hosts.
 
-    .venv/bin/python bench/fleetsize.py [--daggers N] [--hosts N] [--seconds S] [--warm S] [--packed]
+    .venv/bin/python bench/fleetsize.py [--daggers N] [--hosts N] [--seconds S] [--warm S] [--apart]
 
 Kafka and the three services are real processes, as `make` sets them up. The hosts are simulated: their
 registrations and all that came of their daggers stand in the control topic, their agents beat, and each
-driver's heartbeat is sent every 5 s, as a record of its own or in that of its host. Nothing is launched
-there: a launch runs as soon as it is intended.
+driver's heartbeat is sent every 5 s, in that of its host as with `--host-beats`, or apart as without.
+Nothing is launched there: a launch runs as soon as it is intended.
 First a gateway starts on an empty database. Then the services run for W seconds that are not counted, and S
 that are: CPU of each, and how long a page of the list takes beside. Then one host is gone: how long it takes
 to choose the hosts of its daggers (the scheduler's own code, in this process), and until the leader has
@@ -31,6 +31,7 @@ from functools import partial
 from pathlib import Path
 
 import grpc
+import psutil
 from confluent_kafka import Producer
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 from fleetmodel import Model, register
@@ -85,8 +86,10 @@ class Bench:
             process.kill()
             process.wait()
 
-    def start_gateway(self) -> float:
-        """Start the gateway; return the seconds until it says that it serves."""
+    def start_gateway(self) -> str:
+        """Start the gateway; return the seconds until it says that it serves, and its CPU-seconds until
+        then.
+        """
         ports = [_free_port(), _free_port()]
         self.gateway, begin = f"127.0.0.1:{ports[0]}", time.perf_counter()
         self.start(
@@ -107,7 +110,9 @@ class Bench:
                     time.sleep(0.05)
                 else:
                     if answer.status == health_pb2.HealthCheckResponse.SERVING:
-                        return time.perf_counter() - begin
+                        took = time.perf_counter() - begin
+                        used = psutil.Process(self.services["gateway"].pid).cpu_times()
+                        return f"{took:.1f} s ({used.user + used.system:.1f} CPU-s)"
         raise SystemExit(f"the gateway does not serve: {(self.folder / 'gateway.log').read_text()[-2000:]}")
 
     def start_others(self) -> None:
@@ -136,12 +141,12 @@ def main() -> None:
     arguments.add_argument("--hosts", type=int, default=40)
     arguments.add_argument("--seconds", type=float, default=60, help="how long the services are looked at")
     arguments.add_argument("--warm", type=float, default=45, help="how long they run before")
-    arguments.add_argument("--packed", action="store_true", help="one record for all heartbeats of a host")
+    arguments.add_argument("--apart", action="store_true", help="a record of its own for each heartbeat")
     arguments.add_argument("--feed", help=argparse.SUPPRESS)
     given = arguments.parse_args()
     model = Model(given.daggers, given.hosts)
     if given.feed:
-        _feed(model, given.feed, packed=given.packed)
+        _feed(model, given.feed, apart=given.apart)
         return
     print(header("grpcio", "aiokafka", "protobuf", "faust-streaming"), flush=True)
     print(f"{model.daggers:,} daggers over {model.hosts} simulated hosts", flush=True)
@@ -152,10 +157,10 @@ def main() -> None:
         asyncio.run(ensure_topics(Connection(kafka), (*TOPICS, log_topic(ALERTS), AUDITS)))
         write(kafka, model)
         print(
-            f"start of a gateway, empty database, {model.last + 1:,} records: {bench.start_gateway():.1f} s",
+            f"start of a gateway, empty database, {model.last + 1:,} records: {bench.start_gateway()}",
             flush=True,
         )
-        feeder = stack.enter_context(_feeding(model, kafka, packed=given.packed))
+        feeder = stack.enter_context(_feeding(model, kafka, apart=given.apart))
         bench.start_others()
         fleet = Fleet()
         leader = asyncio.run(_await_leader(kafka, fleet))
@@ -163,7 +168,7 @@ def main() -> None:
         _measure(bench, given.warm, given.seconds)
         _lose_host(kafka, fleet, feeder)
         bench.end("gateway")
-        print(f"start of a gateway, on its snapshot: {bench.start_gateway():.1f} s", flush=True)
+        print(f"start of a gateway, on its snapshot: {bench.start_gateway()}", flush=True)
 
 
 def write(kafka: str, model: Model) -> None:
@@ -325,12 +330,12 @@ def _answer(producer: Producer, intent: events_pb2.LaunchIntended, generation: i
 
 
 @contextmanager
-def _feeding(model: Model, kafka: str, *, packed: bool) -> Iterator[subprocess.Popen[str]]:
+def _feeding(model: Model, kafka: str, *, apart: bool) -> Iterator[subprocess.Popen[str]]:
     """Have a process of its own beat for all hosts and their drivers. A line with a host's name silences
     that.
     """
     command = [sys.executable, __file__, "--daggers", str(model.daggers), "--hosts", str(model.hosts)]
-    words = ["--packed"] if packed else []
+    words = ["--apart"] if apart else []
     process = subprocess.Popen([*command, *words, "--feed", kafka], stdin=subprocess.PIPE, text=True)
     try:
         yield process
@@ -339,7 +344,7 @@ def _feeding(model: Model, kafka: str, *, packed: bool) -> Iterator[subprocess.P
         process.wait()
 
 
-def _feed(model: Model, kafka: str, *, packed: bool) -> None:
+def _feed(model: Model, kafka: str, *, apart: bool) -> None:
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 50})
     silent: set[str] = set()
     threading.Thread(target=lambda: silent.update(map(str.strip, sys.stdin)), daemon=True).start()
@@ -350,7 +355,7 @@ def _feed(model: Model, kafka: str, *, packed: bool) -> None:
         for part in range(_SLICES):
             time.sleep(max(0.0, begin + (beats + part / _SLICES) * _BEAT_S - time.monotonic()))
             send = partial(_send, producer)
-            numbers = [] if packed else range(part, model.daggers, _SLICES)
+            numbers = range(part, model.daggers, _SLICES) if apart else ()
             for number in numbers:
                 if model.host_of(number) not in silent:
                     send(f"dagger-{number:05}", model.heartbeat(number, began))
@@ -365,7 +370,7 @@ def _feed(model: Model, kafka: str, *, packed: bool) -> None:
                         memory_mib=register(host).memory_mib,
                         busy_cores=3.0,
                     )
-                    of_host = range(index, model.daggers, model.hosts) if packed else ()
+                    of_host = () if apart else range(index, model.daggers, model.hosts)
                     beat.heartbeats.extend(model.heartbeat(number, began) for number in of_host)
                     send(host_subject(host), beat)
             producer.poll(0)

@@ -32,7 +32,7 @@ def main() -> int:
     os.setgid(nobody.pw_gid)
     os.setuid(nobody.pw_uid)
     vars(chassis.metrics)["version"] = versions.__getitem__
-    vars(api_gateway.__main__)["check_processes"] = lambda: nullcontext(in_thread)
+    vars(api_gateway.__main__)["check_processes"] = lambda **_: nullcontext(in_thread)
     return api_gateway.__main__.main()
 
 

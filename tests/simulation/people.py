@@ -171,7 +171,9 @@ class People:
         for host in self._crew.hosts:
             cordon = fleet.standing(host.name).cordon
             if host is retired:
-                if cordon is None or ("drain", host.name) not in self._done:
+                # Whoever was stopped while no other host took it stays until somebody drains the host again.
+                came_back = cordon is not None and any(move.to_host == host.name for move in cordon.moves)
+                if cordon is None or came_back or ("drain", host.name) not in self._done:
                     self._done.add(("drain", host.name))
                     drained = events_pb2.HostDrainRequested(meta=META, host=host.name)
                     self.request(("drain", host.name), drained, host_subject(host.name))

@@ -14,6 +14,7 @@ from tests.simulation.loop import Process, SimulatedLoop
 
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
+from api_gateway.state.following import read_into
 from api_gateway.state.heartbeat_cache import HeartbeatCache
 from eventlog import Draft
 from eventlog.follower import Follower
@@ -35,7 +36,7 @@ def told(*records: tuple[float, Message], watchers: int = 1, seconds: float = 4)
         fold: Any = Fold()
         follower: Any = Follower(log, fold)
         clock = lambda: START + timedelta(seconds=loop.time())  # noqa: E731 - a word for it
-        heard = HeartbeatCache(LogTail(beats), fold, clock)
+        heard = HeartbeatCache(fold, clock)
         vitals = Vitals(heard, follower, fold)
 
         async def watched(to: list[Told]) -> None:
@@ -44,7 +45,7 @@ def told(*records: tuple[float, Message], watchers: int = 1, seconds: float = 4)
                     names = [each.dagger for each in step.vitals]
                     to.append((round(loop.time(), 2), names, list(step.changed), list(step.gone)))
 
-        for body in (follower.run(), heard.run(), vitals.run(), *map(watched, steps)):
+        for body in (follower.run(), read_into(LogTail(beats), heard), vitals.run(), *map(watched, steps)):
             loop.spawn(Process("gateway"), body)
         for second, message in records:
             await asyncio.sleep(second - loop.time())

@@ -62,6 +62,8 @@ class ControlWitness:
         """Of each host that has no memory left: since when."""
         self._replaced: dict[str, tuple[int, datetime]] = {}
         """Of each dagger that was stopped to be started anew: the launch, and when."""
+        self._stops: dict[str, datetime] = {}
+        """When each dagger was last asked to stop."""
         self._deaths: dict[str, list[datetime]] = {}
         """Of each dagger since its last edit: when processes died while it was computing."""
         self._movers: dict[str, tuple[str, int]] = {}
@@ -87,6 +89,8 @@ class ControlWitness:
             self._outstanding(record, message)
         if isinstance(message, events_pb2.DaggerRequested) and before and message.spec != before.spec:
             self._deaths.pop(record.subject, None)
+        if isinstance(message, events_pb2.StopRequested):
+            self._stops[record.subject] = record.time
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
             return
         if message.meta.epoch != self._epoch:
@@ -167,10 +171,13 @@ class ControlWitness:
         ]
         is_first = self._replaced.get(before.name, (0, record.time))[0] != before.generation
         is_idle = not self._takes_core(before, record.time)
-        if is_first and is_idle and registered is not None and 0 < registered.cores <= len(busy):
+        stop_time = self._stops.get(before.name)
+        is_asked = stop_time is not None and record.time - stop_time < _LATE  # and was taken back since
+        cores = registered.cores if registered is not None else 0
+        if is_first and is_idle and not is_asked and 0 < cores <= len(busy):
             raise Violation(
                 f"{record.subject} is stopped at {record.sequence} to be started anew on {host}"
-                f" beside {busy}: it has {registered.cores} cores"
+                f" beside {busy}: it has {cores} cores"
             )
         self._replaced[before.name] = before.generation, record.time
 

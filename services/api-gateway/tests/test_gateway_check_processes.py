@@ -109,6 +109,19 @@ async def test_a_check_that_takes_too_much_is_ended_and_nothing_is_left_behind()
     assert checkers() == []
 
 
+async def test_processes_start_once_the_gateway_serves_and_a_check_before_starts_its_own() -> None:
+    served = asyncio.Event()
+    async with check_processes(after=served) as checks:
+        before = checkers()
+        checked = await checks(EASY)
+        own = checkers()
+        served.set()
+        await until(lambda: len(checkers()) == PROCESSES)
+
+    assert (before, len(own), checkers()) == ([], 1, [])
+    assert checked == await in_thread(EASY)
+
+
 async def test_one_caller_takes_no_process_from_another(checks: CheckProcesses) -> None:
     hostile = [by("hostile", checks, asked(f"{COSTLY.sql} -- {number}")) for number in range(4)]
     await by("other", checks, EASY)

@@ -16,6 +16,7 @@ from structlog.testing import LogCapture
 
 from api_gateway.state.fold import Fold
 from api_gateway.state.projection import Projection
+from api_gateway.state.rows import Change
 from eventlog import Draft, LogPosition
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -87,6 +88,32 @@ async def test_a_start_reads_only_the_last_records_again(
     assert log.followed == [-1, 2, -1]
     assert again == whole
     assert [each["since"] for each in said if each["event"] == "log.folded"] == [-1, 5, -1]
+
+
+async def test_a_start_writes_what_came_since_its_snapshot_and_nothing_else(
+    harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = await filled(harness, samples)
+    written: list[tuple[bool, list[str]]] = []
+    write = Projection.write
+
+    def noted(projection: Projection, change: Change, *, before: int) -> bool:
+        written.append((change.snapshot.everything, [row["name"] for row in change.daggers]))
+        return write(projection, change, before=before)
+
+    monkeypatch.setattr(Projection, "write", noted)
+    async with harness.running(log):
+        pass
+    stop = events_pb2.StopRequested(name="another_one")
+    await log.append(Draft("stop", "/test", "another_one", START, stop))
+    async with harness.running(log) as client:
+        again = await everything(client)
+    async with harness.running(log, database_url=f"{harness.database_url}.other") as client:
+        whole = await everything(client)
+
+    assert again == whole
+    assert written[:2] == [(False, []), (False, ["another_one"])]
+    assert written[-1][0]
 
 
 def torn(file: Path) -> None:

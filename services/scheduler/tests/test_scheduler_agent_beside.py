@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from daggers.v1 import events_pb2
 from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain
 from services.scheduler.tests.scheduler_cutovers import AS_EVER, CAUGHT_UP, KEPT, edit, ended, says
@@ -12,6 +13,7 @@ from services.scheduler.tests.scheduler_replays import asked, finished, replay, 
 from services.scheduler.tests.scheduler_world import HOST, META, World, run_dir, there
 
 from daggerspec import rundir
+from eventlog import Draft
 from fleet.fold.phases import RUNNING
 
 
@@ -146,6 +148,51 @@ async def test_a_replay_goes_on_with_the_next_agent_and_ends_with_its_dagger(wor
     assert before.process is not None
     assert world.drivers(THERE).attempts() == []
     assert after.finished.error.reason == "DAGGER_DELETED"  # type: ignore[union-attr] # it has finished
+
+
+async def test_the_end_of_a_replay_that_a_newer_claim_overtook_is_reported_to_the_next_leader(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, overtaken = world.control.append, []
+
+    async def overtake(draft: Draft) -> None:
+        if isinstance(draft.message, events_pb2.ReplayFinished) and not overtaken:
+            overtaken.append(draft.id)
+            await world.append(events_pb2.SchedulerStarted(scheduler_id="newer", host=HOST), "scheduler")
+        await append(draft)
+
+    async with agent(world, HOST, max_drivers=0):
+        await ask_in_vain(world)
+        async with agent(world):
+            await world.running()
+            monkeypatch.setattr(world.control, "append", overtake)
+            await world.append(asked("finish"))
+            after = replay(await world.until(finished))
+
+    first, *again = world.facts(events_pb2.ReplayFinished)
+    assert len(overtaken) == 1
+    assert [fact.meta.epoch > first.meta.epoch for fact in again] == [True]
+    assert dict(after.finished.outcomes) == {"REPLAYED": 2}  # type: ignore[union-attr] # it has finished
+
+
+async def test_an_attempt_that_a_leader_before_has_intended_is_not_started(world: World) -> None:
+    """Report it as abandoned: that leader may have been on this host, and have started it."""
+    async with agent(world, HOST, max_drivers=0):
+        await ask_in_vain(world)
+        async with agent(world):
+            await world.running()
+            await cordon_all_and_ask(world)
+            await world.until(waits)
+            assert world.fleet.leader is not None
+            meta = events_pb2.FactMeta(epoch=world.fleet.leader.epoch, name="d")
+            intent = events_pb2.ReplayStarted(meta=meta, replay_id="to-finish", process={"host": THERE})
+            # No other task has its turn in between.
+            await world.append(intent, id_="as if its leader had not known")
+            await world.append(events_pb2.SchedulerStarted(scheduler_id="newer", host=HOST), "scheduler")
+            await world.until(lambda dagger: replay(dagger).exits > 0)
+
+    assert [fact.error.reason for fact in world.facts(events_pb2.ReplayExited)] == ["ATTEMPT_ABANDONED"]
+    assert [bool(fact.process.pid) for fact in world.facts(events_pb2.ReplayStarted)] == [False]
 
 
 async def test_an_attempt_that_nobody_started_is_made_anew(world: World) -> None:

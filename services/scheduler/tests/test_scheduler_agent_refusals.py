@@ -12,17 +12,20 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 from services.scheduler.tests.newer_fields import extend
-from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain, two_hosts
+from services.scheduler.tests.scheduler_agents import THERE, agent, ask_in_vain, register, two_hosts
 from services.scheduler.tests.scheduler_replays import asked, finished
 from services.scheduler.tests.scheduler_world import DEADLINE_S, HOST, META, World, until
 
+from eventlog.follower import Follower
 from eventlog.testing import record
 from fleet import Dagger, Fleet
 from fleet.decide import requirements
 from fleet.decide.observation import Presence
+from fleet.decide.placement import NO_HOST
 from fleet.decide.requirements import format_file, format_master
 from fleet.fold.catalogue import Entry
 from fleet.fold.hosts import host_subject
+from fleet.fold.phases import BACKING_OFF
 from scheduler.leader.inventory import Inventory, reaches_master
 
 INFLUX = {"url": "http://influx:8086", "bucket": "b"}
@@ -92,6 +95,51 @@ async def test_an_agent_refuses_what_says_more_than_it_knows(world: World) -> No
 
     text = "the scheduler of host there is older than its daggers.v1.DaggerSpec: upgrade it"
     assert failures(world)[-1].detail == text
+
+
+async def test_an_intent_of_a_lost_host_is_not_made_anew_where_its_labels_are_missing(world: World) -> None:
+    spec = spec_pb2.DaggerSpec(cluster="local", sql="run", needs={"zone": "b"})
+    cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
+    async with agent(world, HOST):
+        await world.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
+        await world.append(register(THERE, "nobody"), host_subject(THERE))
+        await world.append(events_pb2.DaggerRequested(meta=META, name="d", spec=spec))
+        await world.until(lambda dagger: dagger.last_error is not None)
+        await world.append(events_pb2.HostCordoned(meta=META, host=HOST), host_subject(HOST))
+        assert world.fleet.leader is not None
+        meta = events_pb2.FactMeta(epoch=world.fleet.leader.epoch, name="d")
+        await world.append(events_pb2.LaunchIntended(meta=meta, version=1, host=THERE))
+        gone = events_pb2.HostGone(meta=META, host=THERE, epoch=world.fleet.standing(THERE).epoch)
+        await world.append(gone, host_subject(THERE))
+        after = await world.until(lambda dagger: dagger.generation > 0 and dagger.phase == BACKING_OFF)
+
+    assert [fact.host for fact in world.facts(events_pb2.LaunchIntended)] == [THERE]
+    assert after.driver is None
+
+
+async def test_an_edit_that_comes_as_a_launch_begins_is_not_launched_where_it_cannot_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anywhere, there = (
+        spec_pb2.DaggerSpec(cluster="local", sql="run", needs=needs) for needs in ({}, {"zone": "b"})
+    )
+    edits = [events_pb2.DaggerRequested(meta=META, name="d", spec=there)]
+    catch_up = Follower.catch_up
+
+    async def edit_first(follower: Follower[Any]) -> None:
+        if edits:
+            await world.append(edits.pop())
+        await catch_up(follower)
+
+    async with agent(world, HOST):
+        await world.ask(name="e")
+        await world.running(name="e")
+        monkeypatch.setattr(Follower, "catch_up", edit_first)
+        await world.append(events_pb2.DaggerRequested(meta=META, name="d", spec=anywhere))
+        after = await world.until(lambda dagger: dagger.last_error is not None)
+
+    assert world.facts(events_pb2.LaunchIntended) == []
+    assert (after.version, after.last_error.reason if after.last_error else "") == (2, NO_HOST)
 
 
 async def test_an_agent_of_the_version_before_gets_no_shadow_and_no_replay(world: World) -> None:

@@ -78,13 +78,13 @@ async def _serve_from(projection: Projection, config: GatewayConfig, stop_reques
     settings, reached = config.settings, config.endpoint
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     metrics = Metrics("api-gateway")
-    kafka = settings.kafka()
+    kafka, served = settings.kafka(), asyncio.Event()
     if not await await_topics(kafka, stop_requested):
         return
     async with (
         KafkaLog(kafka, topics.CONTROL) as log,
         KafkaLog(kafka, topics.ALERTS) as alerts,
-        check_processes() as checker,
+        check_processes(after=served) as checker,
         serving(
             log,
             projection,
@@ -111,6 +111,7 @@ async def _serve_from(projection: Projection, config: GatewayConfig, stop_reques
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
     ):
+        served.set()
         tune_gc(ALIVE)
         host = settings.bind.rpartition(":")[0]
         logging.logger().info("service.started", address=f"{host}:{gateway.port}", tls=reached.tls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, cast
@@ -28,6 +28,7 @@ from api_gateway.rpc import health, reflection
 from api_gateway.rpc.alert_log import Alerts
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
+from api_gateway.state.following import follow_heartbeats
 from api_gateway.state.heartbeat_cache import HeartbeatCache
 from api_gateway.state.minute_sums import MinuteCache
 from api_gateway.state.minute_table import MinuteTable
@@ -123,7 +124,7 @@ async def serving(
     """
     fold, seen = await asyncio.to_thread(begin, projection)
     follower, since = following(log, fold, seen), fold.fleet.sequence
-    heartbeat_cache = HeartbeatCache(heartbeats, fold)
+    heartbeat_cache = HeartbeatCache(fold)
     ground = Ground(
         log=log,
         follower=follower,
@@ -134,7 +135,7 @@ async def serving(
         quarantine=quarantine,
         quarantine_follower=QuarantineFollower(quarantine, QuarantineIndex(projection.database)),
         heartbeats=heartbeat_cache,
-        minutes=MinuteCache(heartbeats, fold, MinuteTable(projection.database)),
+        minutes=MinuteCache(fold, MinuteTable(projection.database)),
         vitals=Vitals(heartbeat_cache, follower, fold),
         audit=Audit(audits, source),
     )
@@ -151,7 +152,7 @@ async def serving(
         unknown_teams=unknown_teams,
     )
     end = await log.end()
-    endless, projecting = _follow(ground, end, seen)
+    endless, projecting = _follow(ground, heartbeats, end, seen)
     failed = _first_failure([*endless, projecting])
     try:
         await _until_ready(follower, ground.projector, end, failed)
@@ -186,7 +187,7 @@ async def serving(
 
 
 def _follow(
-    ground: Ground, end: int, seen: LogPosition
+    ground: Ground, heartbeats: Tail, end: int, seen: LogPosition
 ) -> tuple[Sequence[asyncio.Task[None]], asyncio.Task[None]]:
     """Start the followers; return the tasks without an end, and the projector's. `end`: the log's last
     sequence.
@@ -196,8 +197,7 @@ def _follow(
     others = (
         ground.alerts.run(),
         ground.quarantine_follower.run(),
-        _hear(ground.heartbeats.run, ground.follower, end),
-        _hear(ground.minutes.run, ground.follower, end),
+        _hear(heartbeats, ground, end),
         ground.vitals.run(),
         ground.audit.run(),
     )
@@ -236,11 +236,11 @@ async def fold_on(follower: Follower[ApplyResult], fold: Fold) -> None:
         pass
 
 
-async def _hear(run: Callable[[], Awaitable[None]], follower: Follower[ApplyResult], end: int) -> None:
+async def _hear(heartbeats: Tail, ground: Ground, end: int) -> None:
     """Read heartbeats once the fold knows which daggers there are. Raises: LogUnavailable."""
     with suppress(LogDamaged):
-        await follower.wait_for(end)
-    await run()
+        await ground.follower.wait_for(end)
+    await follow_heartbeats(heartbeats, ground.heartbeats, ground.minutes)
 
 
 @asynccontextmanager

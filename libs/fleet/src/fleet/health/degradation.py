@@ -176,7 +176,8 @@ def progress_age(heartbeat: Heartbeat) -> timedelta | None:
     """
     if not heartbeat.HasField("last_progress"):
         return None
-    age_ms = heartbeat.time.ToMilliseconds() - heartbeat.last_progress.ToMilliseconds()
+    sent, progress = heartbeat.time, heartbeat.last_progress
+    age_ms = (sent.seconds - progress.seconds) * 1_000 + sent.nanos // 1_000_000 - progress.nanos // 1_000_000
     return timedelta(milliseconds=max(age_ms, 0))
 
 

@@ -7,7 +7,7 @@ counted while nobody heard is in the minute in which it was told.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -28,6 +28,7 @@ _SUMS: Final = 4
 _LAG: Final = 4
 _FRESHNESS: Final = 5
 _WIDTH: Final = len(FIELDS)
+_UNHEARD: Final = array("q", [UNKNOWN]) * _WIDTH
 # A heartbeat that was overtaken by less is late; beyond it, the driver's clock was set back.
 _LATE_US: Final = 60_000_000
 
@@ -58,7 +59,7 @@ class MinuteSums:
     def __init__(self) -> None:
         self.newest = -1
         """The newest minute, since 1970; -1 before the first."""
-        self._ring = array("q", [UNKNOWN]) * (MINUTES * _WIDTH)
+        self._ring = _UNHEARD * MINUTES
         self._before: _Counters | None = None
         self._first_open = 0
         """Minutes before this one came from a block, and are complete."""
@@ -107,11 +108,14 @@ class MinuteSums:
 
     def block(self, hour: int) -> bytes:
         """Pack the minutes of an hour, counted since 1970, as integers of 64 bits."""
-        in_ring = range(self.newest - MINUTES + 1, self.newest + 1)
-        numbers = array("q")
-        for minute in range(hour * HOUR, (hour + 1) * HOUR):
-            numbers.extend(self._numbers(minute) if minute in in_ring else [UNKNOWN] * _WIDTH)
-        return numbers.tobytes()
+        first = hour * HOUR
+        inside = range(max(first, self.newest - MINUTES + 1), min(first + HOUR, self.newest + 1))
+        if not inside:
+            return (_UNHEARD * HOUR).tobytes()
+        slot = _slot(inside.start)  # a day has whole hours, so that the ring has each in one piece
+        numbers = self._ring[slot : slot + len(inside) * _WIDTH]
+        before, after = inside.start - first, first + HOUR - inside.stop
+        return (_UNHEARD * before + numbers + _UNHEARD * after).tobytes()
 
     def restore(self, hour: int, block: bytes, *, before: int) -> None:
         """Take the minutes of an hour from its block, as far as they are before a minute: these are complete.
@@ -119,16 +123,20 @@ class MinuteSums:
         Hours come in order. A block of another size has nothing that can be read.
         """
         self._first_open = before
-        for minute, numbers in _unpack(hour, block):
-            if minute < before:
-                self._advance(minute)
-                self._ring[_slot(minute) : _slot(minute) + _WIDTH] = numbers
+        minutes = range(hour * HOUR, min((hour + 1) * HOUR, before))
+        numbers = _read_numbers(block)[: len(minutes) * _WIDTH]
+        last = _find_last_known(numbers)
+        if last >= 0:
+            self._advance(minutes[last])
+            slot, size = _slot(minutes.start), (last + 1) * _WIDTH
+            self._ring[slot : slot + size] = numbers[:size]
 
     def _advance(self, minute: int) -> None:
         """Make a minute the newest; those between are unknown."""
-        for passed in range(max(self.newest, minute - MINUTES) + 1, minute + 1):
-            slot = _slot(passed)
-            self._ring[slot : slot + _WIDTH] = array("q", [UNKNOWN]) * _WIDTH
+        if self.newest >= 0:  # a new ring knows of no minute
+            for passed in range(max(self.newest, minute - MINUTES) + 1, minute + 1):
+                slot = _slot(passed)
+                self._ring[slot : slot + _WIDTH] = _UNHEARD
         self.newest = minute
 
     def _numbers(self, minute: int) -> Sequence[int]:
@@ -138,19 +146,24 @@ class MinuteSums:
 
 def newest_in(hour: int, block: bytes) -> int:
     """Return the newest minute of a block of which something is known; -1 where there is none."""
-    return max((minute for minute, _ in _unpack(hour, block)), default=-1)
+    last = _find_last_known(_read_numbers(block))
+    return last if last < 0 else hour * HOUR + last
 
 
-def _unpack(hour: int, block: bytes) -> Iterator[tuple[int, array[int]]]:
-    """Iterate over the minutes of a block of which something is known."""
+def _read_numbers(block: bytes) -> array[int]:
+    """Read the numbers of a block; none of a block of another size."""
     numbers = array("q")
-    if len(block) != HOUR * _WIDTH * numbers.itemsize:
-        return
-    numbers.frombytes(block)
-    for number in range(HOUR):
-        values = numbers[number * _WIDTH : (number + 1) * _WIDTH]
-        if any(value != UNKNOWN for value in values):
-            yield hour * HOUR + number, values
+    if len(block) == HOUR * _WIDTH * numbers.itemsize:
+        numbers.frombytes(block)
+    return numbers
+
+
+def _find_last_known(numbers: Sequence[int]) -> int:
+    """Return the index of the last minute of which something is known; -1 where there is none."""
+    for index in range(len(numbers) - 1, -1, -1):
+        if numbers[index] != UNKNOWN:
+            return index // _WIDTH
+    return -1
 
 
 def _slot(minute: int) -> int:

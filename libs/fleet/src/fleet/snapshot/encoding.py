@@ -78,29 +78,14 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
 
 def _read_dagger(fleet: Fleet, data: bytes) -> None:
     state = state_pb2.DaggerState.FromString(data)
-    values: dict[str, Any] = {}
-    for field_ in fields(Dagger):
-        value = getattr(state, field_.name)
-        if field_.name == "references":
-            value = tuple((one.table, one.version) for one in value)
-        elif field_.name == "outages":
-            value = tuple(Outage(**{name: getattr(one, name) for name in _OUTAGE}) for one in value)
-        elif field_.name == "footprint":
-            value = _read_footprint(value)
-        elif field_.name == "revisions":
-            value = tuple(Revision(one.version, one.sequence) for one in value)
-        elif field_.name == "replay":
-            value = _read_replay(value) if state.HasField("replay") else None
-        elif field_.name == "shadow":
-            value = _read_shadow(value) if state.HasField("shadow") else None
-        elif field_.name in _REPEATED:
-            value = tuple(value)
-        elif field_.name in _OPTIONAL and not state.HasField(field_.name):  # type: ignore[arg-type] # one of its fields
-            value = None
-        elif isinstance(value, Timestamp):
-            value = value.ToDatetime(tzinfo=UTC)
-        values[field_.name] = value
-    fleet.put(Dagger(**values))
+    values = {field_.name: _decode(field_.name, value) for field_, value in state.ListFields()}
+    fleet.put(_UNSET.but(**values))
+
+
+def _decode(name: str, value: Any) -> Any:
+    """Return what a dagger has for the value of a field of its message."""
+    decode = _DECODERS.get(name)
+    return value if decode is None else decode(value)
 
 
 def _read_replay(state: state_pb2.ReplayState) -> Replay:
@@ -147,13 +132,32 @@ _TIMES: Final = frozenset(
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
 _OUTAGE: Final = tuple(field_.name for field_ in fields(Outage))
 _SHADOW: Final = tuple(field_.name for field_ in fields(Shadow) if field_.name != "footprint")
-_REPEATED: Final = frozenset({"warnings", "reasons", "destinations", "paused_sinks"})
 _OPTIONAL: Final = frozenset(
     {
         *("driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"),
-        *("handed", "query", "observed_query", "suspected", "left_time"),
+        *("handed", "query", "observed_query", "suspected", "left_time", "replay", "shadow"),
     }
 )
+_DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("warnings", "reasons", "destinations", "paused_sinks"), tuple),
+    **dict.fromkeys(_TIMES, lambda value: value.ToDatetime(tzinfo=UTC)),
+    "references": lambda value: tuple((one.table, one.version) for one in value),
+    "outages": lambda value: tuple(Outage(**{name: getattr(one, name) for name in _OUTAGE}) for one in value),
+    "revisions": lambda value: tuple(Revision(one.version, one.sequence) for one in value),
+    "footprint": _read_footprint,
+    "replay": _read_replay,
+    "shadow": _read_shadow,
+}
+"""Decoders by field of a dagger's message; any other field is in a dagger as it is."""
+
+
+def _find_unset(name: str) -> Any:
+    """Return the value of a dagger's field that its message does not have."""
+    return None if name in _OPTIONAL else _decode(name, getattr(state_pb2.DaggerState(), name))
+
+
+_UNSET: Final = Dagger(**{name: _find_unset(name) for name in _FIELDS})
+"""Has the values of fields that the message of a dagger does not have."""
 
 
 def entry_state(

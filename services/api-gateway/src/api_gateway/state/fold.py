@@ -56,6 +56,7 @@ class Fold:
         fold = cls(horizon)
         fold.fleet = entries.restore_fleet(snapshot.position, snapshot.entries, horizon)
         fold.anchors, fold._reread = snapshot.anchors[:1], snapshot.anchors[0]
+        fold._changes = ChangeSet(everything=False, since=snapshot.position.sequence)
         for key in sorted(snapshot.entries):
             if key.startswith(f"{_VERDICTS_KIND}/"):
                 try:
@@ -74,7 +75,9 @@ class Fold:
         return self._verdicts.of(sequence)
 
     def take_changes(self) -> ChangeSet:
-        """Return the changes since the last call; at the first call, everything."""
+        """Return the changes since the last call; at the first call those since the snapshot, or
+        everything.
+        """
         changes, self._changes = self._changes, ChangeSet(everything=False, since=self.fleet.sequence)
         return changes
 

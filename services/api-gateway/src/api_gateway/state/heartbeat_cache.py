@@ -6,7 +6,6 @@ It is only in memory, and no larger than the fleet: a gateway that starts reads 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,10 +13,7 @@ from daggers.v1 import gateway_pb2, telemetry_pb2, vitals_pb2
 
 from api_gateway.state.eviction import Eviction
 from api_gateway.state.fold import Fold
-from api_gateway.state.following import follow_on
-from chassis.logging import logger
-from eventlog import LogUnavailable
-from eventlog.tail import Arrival, Tail
+from eventlog.tail import Arrival
 from fleet import Dagger
 from fleet.decide import starts
 from fleet.fold import quotas
@@ -37,8 +33,10 @@ def _utc_now() -> datetime:
 class HeartbeatCache:
     """The drivers of a fleet by their heartbeats. For one event loop."""
 
-    def __init__(self, heartbeats: Tail, fold: Fold, clock: Callable[[], datetime] = _utc_now) -> None:
-        self._heartbeats, self._fold, self._now = heartbeats, fold, clock
+    def __init__(self, fold: Fold, clock: Callable[[], datetime] = _utc_now) -> None:
+        self._fold, self._now = fold, clock
+        self.since = clock() - watch.RECALL
+        """From when on heartbeats are read, or were read last."""
         self._watches: dict[str, tuple[int, Watch]] = {}
         self._eviction = Eviction()
         self._hearing = Hearing(gap=SHOWN.silence)
@@ -47,23 +45,10 @@ class HeartbeatCache:
         self._hosts: dict[str, datetime] = {}
         self._leader: tuple[datetime, telemetry_pb2.SchedulerBeat] | None = None
 
-    async def run(self) -> None:
-        """Follow the topic until cancelled, and reconnect after errors. Start it once the fold knows the
-        daggers.
-        """
-        since = self._now() - watch.RECALL
-
-        def report(error: LogUnavailable) -> None:
-            logger().warning("heartbeats.follow_failed", detail=str(error))
-
-        async with aclosing(follow_on(self._heartbeats, lambda: since, report)) as arrivals:
-            async for arrival in arrivals:
-                since = self._now()
-                self.take(arrival)
-
     def take(self, arrival: Arrival) -> None:
         """Apply a record of the topic; an unreadable one only proves that the topic is read."""
         now, record = self._now(), arrival.record
+        self.since = now
         time = min(record.time, now) if arrival.past else now
         self._hearing = self._hearing.recalls(time) if arrival.past else self._hearing.hears(now)
         if isinstance(record.message, telemetry_pb2.Heartbeat):

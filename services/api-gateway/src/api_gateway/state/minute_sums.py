@@ -7,10 +7,10 @@ minute has the same numbers whether they were heard as they came or read again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from daggers.v1 import telemetry_pb2
@@ -19,11 +19,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from api_gateway.state.database import in_thread
 from api_gateway.state.eviction import Eviction
 from api_gateway.state.fold import Fold
-from api_gateway.state.following import follow_on
 from api_gateway.state.minute_table import Block, MinuteTable
 from chassis.logging import logger
-from eventlog import LogUnavailable
-from eventlog.tail import Arrival, Tail
+from eventlog.tail import Arrival
 from fleet import Dagger
 from fleet.health.minutes import HOUR, MINUTES, MinuteSums, minute_of, newest_in
 
@@ -51,25 +49,12 @@ class _Entry:
 class MinuteCache:
     """The minute sums of a fleet. For one event loop."""
 
-    def __init__(
-        self,
-        heartbeats: Tail,
-        fold: Fold,
-        table: MinuteTable,
-        clock: Callable[[], datetime] = _utc_now,
-    ) -> None:
-        self._heartbeats, self._fold, self._table, self._now = heartbeats, fold, table, clock
+    def __init__(self, fold: Fold, table: MinuteTable, clock: Callable[[], datetime] = _utc_now) -> None:
+        self._fold, self._table, self._now = fold, table, clock
         self._entries: dict[str, _Entry] = {}
         self._eviction = Eviction()
         self.since = datetime.fromtimestamp(0, UTC)
         """From when on heartbeats are read, or were read last."""
-
-    async def run(self) -> None:
-        """Follow the topic and save until cancelled. Start it once the fold knows the daggers."""
-        await self.load()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow())
-            tasks.create_task(self._save_on())
 
     def sums_of(self, dagger: Dagger) -> MinuteSums:
         """Return the sums of a dagger; empty ones where nothing was heard of it."""
@@ -79,6 +64,8 @@ class MinuteCache:
     def take(self, arrival: Arrival) -> None:
         """Apply a record of the topic."""
         message, now = arrival.record.message, self._now()
+        # A writer's clock that is ahead skips nothing.
+        self.since = max(self.since, min(arrival.record.time, now))
         if not isinstance(message, telemetry_pb2.Heartbeat):
             return
         dagger = self._fold.fleet.living(message.dagger)
@@ -94,26 +81,40 @@ class MinuteCache:
     async def load(self) -> None:
         """Read what was saved, and decide from when on heartbeats are read again."""
         now = minute_of(self._now())
-        first = now - MINUTES + 1
+        first, saved = now - MINUTES + 1, -1
         try:
-            blocks = await in_thread(lambda: self._table.read(first // HOUR))
+            saved = await self._load_since(first // HOUR)
         except SQLAlchemyError as error:
             logger().warning(
                 "minutes.load_failed", why=type(error).__name__, then="heartbeats are read again"
             )
-            blocks = []
+        begin = max(first, saved - _BEFORE_MIN)
+        self.since = datetime.fromtimestamp(0, UTC) + timedelta(minutes=begin)
+
+    async def _load_since(self, hour: int) -> int:
+        """Read the saved blocks from an hour on, one hour after the other; return the minute of the last
+        save, -1 where there was none. Raises: SQLAlchemyError.
+        """
+        hours = await in_thread(lambda: self._table.hours(hour))
+        if not hours:
+            return -1
         # All are saved together, so the newest minute of any is that of the last save.
-        last = max((block.hour for block in blocks), default=0)
-        saved = max((newest_in(block.hour, block.data) for block in blocks if block.hour == last), default=-1)
+        newest = await in_thread(lambda: self._table.read(hours[-1]))
+        saved = max([newest_in(block.hour, block.data) for block in newest], default=-1)
+        for earlier in hours[:-1]:
+            await self._restore(await in_thread(partial(self._table.read, earlier)), saved)
+        await self._restore(newest, saved)
+        return saved
+
+    async def _restore(self, blocks: Sequence[Block], saved: int) -> None:
+        """Take in the blocks of an hour."""
         for number, block in enumerate(blocks):
             if number % _BREATHER == 0:
                 await asyncio.sleep(0)
             dagger = self._fold.fleet.living(block.dagger)
             if dagger is not None and dagger.create_sequence == block.created:
-                # That minute may have been saved before it was over: it is read again.
+                # The newest minute may have been saved before it was over: it is read again.
                 self._entry_of(dagger).sums.restore(block.hour, block.data, before=saved)
-        begin = max(first, saved - _BEFORE_MIN)
-        self.since = datetime.fromtimestamp(0, UTC) + timedelta(minutes=begin)
 
     async def save(self) -> None:
         """Write the hours that changed since the last save. Raises: SQLAlchemyError."""
@@ -135,20 +136,8 @@ class MinuteCache:
                 entry.unsaved = unsaved if entry.unsaved is None else min(unsaved, entry.unsaved)
             raise
 
-    async def _follow(self) -> None:
-        def report(error: LogUnavailable) -> None:
-            logger().warning("minutes.follow_failed", detail=str(error))
-
-        async with aclosing(follow_on(self._heartbeats, lambda: self.since, report)) as arrivals:
-            async for arrival in arrivals:
-                self.since = self._later(arrival.record.time)
-                self.take(arrival)
-
-    def _later(self, time: datetime) -> datetime:
-        """Return from when on heartbeats are read next; a writer's clock that is ahead skips none."""
-        return max(self.since, min(time, self._now()))
-
-    async def _save_on(self) -> None:
+    async def keep_saving(self) -> None:
+        """Save each minute until cancelled, and log the first failure of an outage."""
         failed = False
         while True:
             await asyncio.sleep(_SAVE_EVERY_S)
@@ -156,7 +145,7 @@ class MinuteCache:
                 await self.save()
                 failed = False
             except SQLAlchemyError as error:
-                if not failed:  # log once per outage
+                if not failed:
                     logger().warning("minutes.save_failed", why=type(error).__name__)
                 failed = True
 

@@ -54,13 +54,18 @@ class MinuteTable:
         table: Any = MinutesRow.__table__  # type: ignore[attr-defined] # SQLModel's
         self._database.create([table], anew=False)
 
-    def read(self, since_hour: int) -> Sequence[Block]:
-        """Create the table where it is missing, and read its blocks from an hour on, in order."""
+    def hours(self, since: int) -> Sequence[int]:
+        """Create the table where it is missing, and list the hours of its blocks from an hour on, sorted."""
         self._create()
-        columns = MinutesRow.dagger, MinutesRow.hour, MinutesRow.created, MinutesRow.data
-        query = select(*columns).where(col(MinutesRow.hour) >= since_hour).order_by(col(MinutesRow.hour))
+        query = select(MinutesRow.hour).where(col(MinutesRow.hour) >= since).distinct()
         with self._database.reading() as session:
-            return [Block(*row) for row in session.exec(query)]
+            return sorted(session.exec(query))
+
+    def read(self, hour: int) -> Sequence[Block]:
+        """Read the blocks of an hour."""
+        columns = MinutesRow.dagger, MinutesRow.hour, MinutesRow.created, MinutesRow.data
+        with self._database.reading() as session:
+            return [Block(*row) for row in session.exec(select(*columns).where(MinutesRow.hour == hour))]
 
     def write(self, blocks: Iterable[Block], *, before_hour: int) -> None:
         """Put blocks in the place of those of the same dagger and hour, and drop all of before an hour.

@@ -29,6 +29,7 @@ class Projector:
     def __init__(
         self, follower: Follower[ApplyResult], fold: Fold, projection: Projection, *, applied: int
     ) -> None:
+        """applied: sequence of the fold's snapshot; -1 of a fold that begins with the log."""
         self.sequence = applied
         """Sequence of the log that the tables hold."""
         self.failure = ""
@@ -45,7 +46,7 @@ class Projector:
         behind the tables.
         """
         await self._until_news(since - 1)
-        written, changes = -1, self._fold.take_changes()
+        written, changes = self.sequence, self._fold.take_changes()
         while True:
             fleet = self._fold.fleet
             rows = build_change(self._fold, changes)

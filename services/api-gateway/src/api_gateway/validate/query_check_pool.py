@@ -46,13 +46,15 @@ async def in_thread(question: Question) -> CheckResult:
 class CheckProcesses:
     """A few checking processes, which are replaced when they die. Built by `check_processes`."""
 
-    def __init__(self, cpu_s: float) -> None:
-        self._cpu_s = cpu_s
+    def __init__(self, cpu_s: float, after: asyncio.Event | None) -> None:
+        self._cpu_s, self._after = cpu_s, after
         self._idle: asyncio.Queue[Process | None] = asyncio.Queue()
         """Idle processes; None for one that has yet to be started."""
         self._queues = CallerQueues(AT_ONCE, AT_ONCE + MOST_WAITING, _busy)
         self._running: dict[tuple[str, Question], asyncio.Task[CheckResult]] = {}
         """Running checks by caller and question."""
+        for _ in range(PROCESSES):
+            self._idle.put_nowait(None)
         self._starting = [asyncio.create_task(self._start()) for _ in range(PROCESSES)]
 
     async def __call__(self, question: Question) -> CheckResult:
@@ -69,11 +71,14 @@ class CheckProcesses:
         return await asyncio.shield(task)
 
     async def _start(self) -> None:
+        """Start a process, unless a check has started it."""
+        if self._after is not None:
+            await self._after.wait()
+        process = await self._idle.get()
         try:
-            process = await _start_process(self._cpu_s)
-        except ApiError:  # the first check tries again, and reports the error
-            self._idle.put_nowait(None)
-        else:
+            with suppress(ApiError):  # the first check tries again, and reports the error
+                process = process or await _start_process(self._cpu_s)
+        finally:
             self._idle.put_nowait(process)
 
     async def stop(self) -> None:
@@ -102,9 +107,15 @@ class CheckProcesses:
 
 
 @asynccontextmanager
-async def check_processes(cpu_s: float = CPU_S) -> AsyncIterator[CheckProcesses]:
-    """Run processes that check queries inside the block. `cpu_s`: the limit of one check."""
-    processes = CheckProcesses(cpu_s)
+async def check_processes(
+    cpu_s: float = CPU_S, *, after: asyncio.Event | None = None
+) -> AsyncIterator[CheckProcesses]:
+    """Run processes that check queries inside the block.
+
+    cpu_s: the limit of one check. after: they start once it is set, as they would slow down what starts
+    before; a check that does not wait for it starts its own.
+    """
+    processes = CheckProcesses(cpu_s, after)
     try:
         yield processes
     finally:

@@ -147,8 +147,11 @@ def to_probe(
     dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, limits: Limits
 ) -> str | None:
     """Return the URL of a Spark UI to probe; None when heartbeats suffice, or there is no URL."""
+    patient = limits.silence / 2
+    if watch.heard_at is not None and now - watch.heard_at < patient:
+        return None  # as nearly all are, each time
     quiet = evidence_of(watch, now, hearing).quiet
-    if dagger.phase not in (RUNNING, DEGRADED) or quiet is None or quiet < limits.silence / 2:
+    if dagger.phase not in (RUNNING, DEGRADED) or quiet is None or quiet < patient:
         return None
     return ui_url(dagger, watch) or None
 

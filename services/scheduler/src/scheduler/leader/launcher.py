@@ -84,13 +84,16 @@ class Launcher:
     async def launch(
         self, name: str, write: Write, still_leading: Callable[[], None], host: str = ""
     ) -> None:
-        """Launch the newest version of a dagger on a host; empty: on this one.
+        """Launch the newest version of a dagger on a host; empty: on this one. Nothing, where the dagger
+        turns out to have changed since: another one may need another host.
 
         `still_leading` raises LeadershipLost if another leads.
         """
-        here = self._drivers.host
+        here, placed = self._drivers.host, self._fleet.daggers[name]
         await self._follower.catch_up()
         dagger = self._fleet.daggers[name]
+        if dagger is not placed:
+            return
         try:
             self._prepare(dagger, dagger.generation)  # so that a spec that cannot run makes no launch
         except UnresolvedName as error:
@@ -166,8 +169,11 @@ class Launcher:
         """Launch the newest version of a dagger beside its driver; as `launch`. What cannot be launched so is
         no error of the dagger: the edit is made otherwise, and says what is wrong with it.
         """
+        placed = self._fleet.daggers[name]
         await self._follower.catch_up()
         dagger = self._fleet.daggers[name]
+        if dagger is not placed:
+            return
         step = await write(dagger, events_pb2.ShadowIntended(version=dagger.version))
         still_leading()
         intended = self._fleet.daggers[name]

@@ -12,7 +12,7 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from fleet import Dagger, Fleet
 from fleet.decide.drain import choose_place, takes_new
 from fleet.decide.observation import Observation, Presence, ShadowObservation
-from fleet.decide.placement import NO_HOST, Candidate, explain_unfit
+from fleet.decide.placement import NO_HOST, Candidate, choose_host, explain_unfit
 from fleet.fold import quotas
 from fleet.fold.quotas import Full, Room
 from fleet.health.degradation import Reason
@@ -176,9 +176,16 @@ class Observer:
             return "", None
         chosen = self._choose_place(dagger)
         if isinstance(chosen, Full):
-            # What nobody answered is fenced by a launch, be there room or not; but not where it cannot run.
-            return "", chosen if chosen.reason == NO_HOST or not dagger.unanswered else None
+            # A launch here fences what nobody answered, be there room or not; but not where it cannot run.
+            fences = dagger.unanswered and chosen.reason != NO_HOST and self._can_run_here(dagger)
+            return "", None if fences else chosen
         return "" if chosen == self._drivers.host else chosen, None
+
+    def _can_run_here(self, dagger: Dagger) -> bool:
+        """Tell whether this host has the labels that a dagger needs, be there room or not."""
+        here = self._peers.candidate(self._drivers.host, for_driver(self._room(), self._occupancy()))
+        chosen = choose_host(self._fleet, dagger, [here])
+        return not isinstance(chosen, Full) or chosen.reason != NO_HOST
 
     def _choose_place(self, dagger: Dagger) -> str | Full:
         room = for_driver(self._room(), self._occupancy())

@@ -104,7 +104,8 @@ def next_agent_step(
 ) -> Action | None:
     """Return what the agent of this host does next about a dagger's replay, while another host's leads.
 
-    is_own: whether the newest intent is this agent's to start: of its own epoch, and not tried yet.
+    is_own: whether the newest intent is this agent's to start: the newest leader's, of its own epoch, and not
+    tried yet.
     """
     replay = dagger.replay
     is_here = replay is not None and replay.process is not None and replay.process.host == host
@@ -116,7 +117,7 @@ def next_agent_step(
         return action
     if not replay.unanswered:
         return None
-    text = "the scheduler of its host was started anew before it was launched"
+    text = "the scheduler of its host, or the leader, was replaced before it was launched"
     error = events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason=ABANDONED, detail=text, retryable=True
     )

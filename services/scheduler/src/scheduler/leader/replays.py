@@ -61,7 +61,7 @@ class Replays:
         """Newest attempt of each dagger's replay that was begun here."""
         self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
         self._command, self._room, self._now = command, room, clock
-        self._ignored_attempts: dict[str, tuple[int, int]] = {}
+        self._ignored_attempts: dict[str, tuple[int, int, int]] = {}
 
     async def look(self, write: Write, still: Callable[[], None], epoch: int) -> None:
         """Do what is due of each replay, as the leader. Raises: LeadershipLost."""
@@ -92,11 +92,13 @@ class Replays:
     ) -> None:
         def decide(dagger: Dagger) -> Action | None:
             number = dagger.replay.attempt if dagger.replay is not None else 0
+            # What a leader before has intended may have been started by that, on this very host.
+            leader = self._fleet.leader.epoch if self._fleet.leader is not None else number
             return next_agent_step(
                 dagger,
                 self._observe(dagger, alive, is_placed=True),
                 host=self._drivers.host,
-                is_own=number > max(since, self._tried.get(name, 0)),
+                is_own=number > max(since, leader, self._tried.get(name, 0)),
                 now=self._now(),
             )
 
@@ -148,8 +150,9 @@ class Replays:
         epoch: of who acts. unit: of work, for logs.
         """
         for _ in range(STEPS):
-            dagger = self._fleet.daggers[name]
-            tried = epoch, dagger.sequence
+            dagger, leader = self._fleet.daggers[name], self._fleet.leader
+            # What an agent said under a leader that was replaced meanwhile counts only when it says it again.
+            tried = leader.epoch if leader is not None else -1, epoch, dagger.sequence
             action = decide(dagger)
             if action is None or self._ignored_attempts.get(name) == tried:
                 return
