@@ -266,7 +266,8 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
     for each in opened:
         is_shown = not each.page.is_closed() and each.page.url.startswith(each.site)
         faults = each.page.evaluate(CHECKLIST) if is_shown else []
-        PICTURES.take_all(each.page)
+        if is_shown:
+            PICTURES.take_all(each.page)
         each.page.context.close()
         assert [*each.complaints, *faults] == []
 
