@@ -222,4 +222,4 @@ def test_an_editor_silences_alerts_of_the_own_team_alone(ada: Visit, enforced: E
     expect(page.get_by_role("link", name="New silence")).to_have_count(0)
     page = ada.open("/new/silence", "New silence")
 
-    expect(page.get_by_text("Editors of a team silence its alerts, and you are one of no team.")).to_be_visible()
+    expect(page.get_by_text("Editors of a team silence its alerts, and you are one of none.")).to_be_visible()

@@ -296,4 +296,3 @@ def _inside(target: str) -> str:
     """Return a path of this portal; the first page for any other target, as another site."""
     inside = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return target if inside and len(target) <= _TARGET else "/"
-

@@ -1,4 +1,4 @@
-"""The page of who is not let in: a sentence and a link, without a script, in the colours of all other pages."""
+"""The page of who is not let in: a sentence and a link, without a script, in the colours of other pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _STYLE: Final = """
 :root { color-scheme: light dark; font: 14px/1.45 system-ui, sans-serif;
   background: light-dark(#f5f6f8, #0e1115); color: light-dark(#16202c, #e8ecf1); }
 main { box-sizing: border-box; max-width: 480px; margin: 12vh auto 0; padding: 18px 22px;
-  background: light-dark(#fff, #14181d); border: 1px solid light-dark(#dde1e7, #2b323c); border-radius: 10px; }
+  background: light-dark(#fff, #14181d); border: 1px solid light-dark(#dde1e7, #2b323c);
+  border-radius: 10px; }
 h1 { font-size: 18px; margin: 0; }
 p { margin: 12px 0 0; overflow-wrap: anywhere; }
 a { display: inline-flex; align-items: center; min-height: 32px; padding: 5px 12px; border-radius: 7px;
