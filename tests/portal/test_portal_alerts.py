@@ -156,7 +156,7 @@ def test_a_phone_shows_all_of_an_alert_without_moving_it_aside(visit_alerting: O
     page = one.open("/alerts", "Alerts")
     row = page.get_by_role("row").filter(has_text="driver_supply")
     silence = row.get_by_role("link", name="Silence lag growing of driver_supply")
-    for shown in (row.get_by_text("Look at its log."), silence):
-        box = shown.bounding_box()
+    for part in (row.get_by_text("Look at its log."), silence):
+        box = part.bounding_box()
         assert box is not None
         assert 0 <= box["x"] <= box["x"] + box["width"] <= 360

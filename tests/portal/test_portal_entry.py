@@ -139,11 +139,11 @@ def test_pages_of_who_is_not_let_in_pass_axe(chromium: Browser, address: str, pa
 def test_the_page_of_who_is_not_let_in_is_drawn_within_its_policy(chromium: Browser, address: str) -> None:
     context = chromium.new_context(color_scheme="dark")
     page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
+    console: list[str] = []
+    page.on("console", lambda message: console.append(message.text))
     page.goto(f"{address}/auth/key?key=none")
     background = page.locator("main").evaluate("each => getComputedStyle(each).backgroundColor")
 
     assert background == "rgb(20, 24, 29)"
-    assert [text for text in said if "Content Security Policy" in text] == []
+    assert [text for text in console if "Content Security Policy" in text] == []
     context.close()
