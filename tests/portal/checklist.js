@@ -128,7 +128,8 @@
   for (const table of all("table:not(.grid table)").filter(seen)) { // a grid shows columns of people's own
     const heads = [...(table.tHead?.rows[0]?.cells ?? [])];
     const rows = [...(table.tBodies[0]?.rows ?? [])].slice(0, 50);
-    heads.forEach((head, column) => {
+    heads.filter(seen).forEach(head => { // where rows are cards there are no columns
+      const column = head.cellIndex;
       const cells = rows.map(row => row.cells[column]).filter(Boolean);
       if (cells.some(cell => side(cell) !== side(head))) say("alignment", "a head beside its column", head);
       const values = cells.map(cell => cell.textContent.trim()).filter(text => text && text !== "–");

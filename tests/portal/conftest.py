@@ -31,6 +31,8 @@ from tests.portal.axe import CHECKLIST, PICTURES
 from api_gateway.quarantine.memory import MemoryQuarantine
 from chassis.endpoint import Endpoint
 from devstack.ports import choose
+from eventlog import Log
+from eventlog.memory import MemoryLog
 from portal.pages import STATIC
 
 HERE = Path(__file__).parent
@@ -122,15 +124,19 @@ def serving_site(
     change: Callable[[grpc.Channel], None] = lambda _: None,
     *,
     filled: bool = True,
+    alerts: Callable[[], Log] = MemoryLog,
 ) -> Iterator[str]:
     """Serve that portal with this quarantine, once its gateway was changed; yield its address.
 
     filled: whether anything is registered.
+    alerts: the log of alerts.
     """
     assert (STATIC / "index.html").exists(), "the pages are not built: make web"
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     with (
-        served(Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db", quarantine=quarantine) as port,
+        served(
+            Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db", alerts=alerts, quarantine=quarantine
+        ) as port,
         grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         if filled:
@@ -260,7 +266,8 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
     for each in opened:
         is_shown = not each.page.is_closed() and each.page.url.startswith(each.site)
         faults = each.page.evaluate(CHECKLIST) if is_shown else []
-        PICTURES.take_all(each.page)
+        if is_shown:
+            PICTURES.take_all(each.page)
         each.page.context.close()
         assert [*each.complaints, *faults] == []
 

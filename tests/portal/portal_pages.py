@@ -16,6 +16,8 @@ SCREENS = [
     ("/daggers/completed_bookings?tab=log", "completed_bookings"),
     ("/daggers/completed_bookings?tab=query", "completed_bookings"),
     ("/alerts", "Alerts"),
+    ("/silences", "Silences"),
+    ("/new/silence", "New silence"),
     ("/audit", "Audit"),
     ("/streams", "Streams"),
     ("/schemas?message=examples.v1.Booking", "Schemas"),

@@ -16,6 +16,7 @@ import pytest
 import structlog
 from playwright.sync_api import Browser, expect
 from tests.gateways import served
+from tests.portal.axe import violations
 from tests.portal.conftest import portal
 
 from chassis import tickets
@@ -122,4 +123,27 @@ def test_who_logs_out_is_out(chromium: Browser, address: str, tmp_path: Path) ->
     page.goto(address)
 
     expect(page.get_by_text("administrator")).to_have_count(0)
+    context.close()
+
+
+def test_pages_of_who_is_not_let_in_pass_axe(chromium: Browser, address: str, packages: Path) -> None:
+    context = chromium.new_context(bypass_csp=True)
+    page = context.new_page()
+    for path, text in (("/auth/key?key=none", "it is good once"), ("/streams", "You are not logged in")):
+        page.goto(f"{address}{path}")
+        expect(page.get_by_text(text)).to_be_visible()
+        assert violations(page, packages) == []
+    context.close()
+
+
+def test_the_page_of_who_is_not_let_in_is_drawn_within_its_policy(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(color_scheme="dark")
+    page = context.new_page()
+    console: list[str] = []
+    page.on("console", lambda message: console.append(message.text))
+    page.goto(f"{address}/auth/key?key=none")
+    background = page.locator("main").evaluate("each => getComputedStyle(each).backgroundColor")
+
+    assert background == "rgb(20, 24, 29)"
+    assert [text for text in console if "Content Security Policy" in text] == []
     context.close()

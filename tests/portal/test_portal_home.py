@@ -96,3 +96,41 @@ def test_of_ten_thousand_daggers_those_are_drawn_that_are_seen(visit: Opened, wi
 
     expect(cards).to_have_count(1)
     expect(cards).to_be_in_viewport()
+
+
+def test_a_table_is_sorted_by_a_column_and_its_address_keeps_that(visit: Opened, packages: Path) -> None:
+    one = visit(axe=True)
+    lags = (90, 1_200, 4)
+    daggers = [dagger(number, dagger_pb2.RUNNING, "food") for number in range(len(lags))]
+    for each, lag in zip(daggers, lags, strict=True):
+        each.vitals.lag = lag
+    serve_daggers(one.page, [*daggers, dagger(7, dagger_pb2.FAILED, "rides")])
+    page = one.open("/", "Daggers")
+    page.get_by_role("button", name="Table").click()
+    table = page.get_by_role("region", name="Daggers as a table")
+    names = table.get_by_role("link")
+    expect(names).to_have_text(["dagger-0007", "dagger-0000", "dagger-0001", "dagger-0002"])
+    head = table.get_by_role("columnheader", name="Lag, records")
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "descending")
+    by_lag = ["dagger-0001", "dagger-0000", "dagger-0002", "dagger-0007"]
+    expect(names).to_have_text(by_lag)
+    expect(table.get_by_role("row").nth(1)).to_contain_text("1,200")
+    assert violations(page, packages) == []
+    expect(page).to_have_url(re.compile(r"view=table&sort=-lag$"))
+    page.reload()
+
+    expect(names).to_have_text(by_lag)
+
+
+def test_of_ten_thousand_rows_of_a_table_those_are_drawn_that_are_seen(visit: Opened) -> None:
+    one = visit()
+    serve_daggers(one.page, [dagger(number, dagger_pb2.RUNNING, "food") for number in range(MANY)])
+    page = one.open("/?view=table&sort=-name", "Daggers")
+    names = page.get_by_role("region", name="Daggers as a table").get_by_role("link")
+    expect(names.first).to_have_text(f"dagger-{MANY - 1:04}")
+    assert names.count() < DRAWN
+    page.get_by_role("main").evaluate(SCROLL_TO_END)
+
+    expect(names.last).to_have_text("dagger-0000")
+    assert names.count() < DRAWN

@@ -23,6 +23,7 @@ _LISTS: Final = [
     ("/daggers/completed_bookings?tab=alerts", "completed_bookings"),
     ("/daggers/completed_bookings?tab=revisions", "completed_bookings"),
     ("/alerts", "Alerts"),
+    ("/silences", "Silences"),
     ("/streams", "Streams"),
     ("/schemas", "Schemas"),
     ("/sinks", "Sinks"),
@@ -32,6 +33,16 @@ _LISTS: Final = [
     ("/teams", "Teams"),
     ("/teams/pricing", "pricing"),
     ("/audit", "Audit"),
+    ("/hosts", "Hosts"),
+    ("/hosts/a", "a"),
+    ("/streams/bookings", "bookings"),
+    ("/clusters/local", "local"),
+    ("/sinks/archive", "archive"),
+    ("/new/silence", "New silence"),
+    ("/new/stream?of=completed_bookings", "Offer as stream"),
+    ("/daggers/completed_bookings?tab=log", "completed_bookings"),
+    ("/daggers/completed_bookings/map", "completed_bookings"),
+    ("/daggers/completed_bookings/edit", "Edit completed_bookings"),
 ]
 _CALL: Final = re.compile(r"/api/daggers\.v1\.(?!AccessService/WhoAmI)")
 

@@ -204,3 +204,22 @@ def test_who_is_no_administrator_makes_daggers_and_no_clusters(ada: Visit) -> No
     page = ada.open("/new?message=examples.v1.Booking&streams=bookings&cluster=local", "New dagger")
 
     expect(page.get_by_label("Team").get_by_role("option")).to_have_text(["pricing"])
+
+
+def test_an_editor_silences_alerts_of_the_own_team_alone(ada: Visit, enforced: Enforced) -> None:
+    page = ada.open("/new/silence?team=delivery", "New silence")
+    expect(page.get_by_label("Alerts of").get_by_role("option")).to_have_text(["pricing"])
+    page.get_by_label("Value 1").fill("driver_supply")
+    page.get_by_label("Why").fill("new disk")
+    page.get_by_role("button", name="Silence", exact=True).click()
+    row = page.get_by_role("row").filter(has_text="new disk")
+    expect(row).to_contain_text(ADA)
+    expect(row.get_by_role("button")).to_be_visible()
+    enforced.say(access_pb2.ROLE_VIEWER)
+    page = ada.open("/silences", "Silences")
+    expect(row).to_contain_text("pricing")
+    expect(row.get_by_role("button")).to_have_count(0)
+    expect(page.get_by_role("link", name="New silence")).to_have_count(0)
+    page = ada.open("/new/silence", "New silence")
+
+    expect(page.get_by_text("Editors of a team silence its alerts, and you are one of none.")).to_be_visible()

@@ -15,7 +15,6 @@ import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Final
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -26,6 +25,7 @@ from chassis.logging import logger
 from portal.bridge import Caller, Metadata, NotLoggedIn
 from portal.metrics import Counter, count_nothing
 from portal.provider import LoginProvider, LoginRefused, ProviderAway
+from portal.refusal_page import build_refusal
 from portal.sessions import LOGIN_S, Session, Sessions, Tokens
 
 MARGIN_S: Final = 60.0
@@ -38,10 +38,6 @@ _SHOW_KEY: Final = (
 )
 CALL: Final = "x-daggers-call"
 """The header with the second secret."""
-_PAGE: Final = (
-    "<!doctype html><html lang=en><meta charset=utf-8><title>Daggers</title>"
-    "<h1>Daggers</h1><p>{text}</p><p><a href='{link}'>{again}</a></p></html>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +185,11 @@ class LoginRoutes(Caller):
         if provider is None:
             if self._login_method.required == "none" or self._session(request) is not None:
                 return RedirectResponse(target, 303)
-            return _text_page(_SHOW_KEY, 401, target)
+            return build_refusal(request, _SHOW_KEY, 401, target)
         try:
             url, state, login = await provider.begin(target)
         except ProviderAway as why:
-            return self._away(why, target)
+            return self._away(request, why, target)
         self._sessions.start_login(state, login)
         answer = RedirectResponse(url, 303)
         self._set(answer, self._of_login(state), state, round(LOGIN_S))
@@ -206,17 +202,17 @@ class LoginRoutes(Caller):
         cookie = request.cookies.get(self._of_login(state), "")
         login = self._sessions.take_login(state) if secrets.compare_digest(cookie, state) and state else None
         if provider is None or login is None:
-            return _text_page("This login was not begun here, or took too long.", 400)
+            return build_refusal(request, "This login was not begun here, or took too long.", 400)
         if "code" not in query:
             self._log_refusal(query.get("error", "no code")[:100])
-            return _text_page("The provider has not let you in.", 403, login.target)
+            return build_refusal(request, "The provider has not let you in.", 403, login.target)
         try:
             name, tokens = await provider.finish(query["code"], login)
         except LoginRefused as why:
             self._log_refusal(str(why))
-            return _text_page(f"You are not logged in: {why}.", 403, login.target)
+            return build_refusal(request, f"You are not logged in: {why}.", 403, login.target)
         except ProviderAway as why:
-            return self._away(why, login.target)
+            return self._away(request, why, login.target)
         answer = self._begin_session(request, name, tokens, login.target)
         answer.delete_cookie(self._of_login(state), path="/", secure=self._login_method.secure, httponly=True)
         return answer
@@ -227,10 +223,10 @@ class LoginRoutes(Caller):
         nonce = None if key is None else tickets.nonce_of(key, request.query_params.get("key", ""), now)
         if key is None or nonce is None:
             self._log_refusal("no ticket of the key, or one that has ended")
-            return _text_page(_SHOW_KEY, 403)
+            return build_refusal(request, _SHOW_KEY, 403)
         if not self._sessions.use_ticket(nonce, now + tickets.LIFE_S):
             self._log_refusal("a ticket that was used")
-            return _text_page(f"This address was used. {_SHOW_KEY}", 403)
+            return build_refusal(request, f"This address was used. {_SHOW_KEY}", 403)
         return self._begin_session(request, "administrator", None, "/")
 
     async def logout(self, request: Request) -> Response:
@@ -254,9 +250,9 @@ class LoginRoutes(Caller):
         logger().warning("login.refused", why=why)
         self._count("refused")
 
-    def _away(self, why: ProviderAway, target: str) -> Response:
+    def _away(self, request: Request, why: ProviderAway, target: str) -> Response:
         self._count("away")
-        return _text_page(f"The login does not work now: {why}.", 503, target)
+        return build_refusal(request, f"The login does not work now: {why}.", 503, target)
 
     def _begin_session(self, request: Request, name: str, tokens: Tokens | None, target: str) -> Response:
         """Begin a new session, and end the browser's former one: no session is handed to another user."""
@@ -300,13 +296,3 @@ def _inside(target: str) -> str:
     """Return a path of this portal; the first page for any other target, as another site."""
     inside = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return target if inside and len(target) <= _TARGET else "/"
-
-
-def _text_page(text: str, status: int, target: str = "/") -> Response:
-    link = f"/auth/login?to={quote(target, safe='')}"
-    page = _PAGE.format(text=_escape(text), link=link, again="Try again")
-    return Response(page, status, media_type="text/html", headers={"cache-control": "no-store"})
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

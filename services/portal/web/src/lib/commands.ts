@@ -1,11 +1,15 @@
 /** What a page has in the place of a command, as a noun, by how the command begins; the longest stands first. */
 const PLACES: readonly [string, string][] = [
+  ["alerts unsilence", "the page Silences"],
+  ["alerts silences", "the page Silences"],
+  ["alerts silence", "the page New silence"],
   ["quarantine list", "the tab Quarantine"],
   ["reference list", "the page Reference tables"],
   ["stream discover", "the page New stream"],
   ["stream register", "the page New stream"],
   ["stream list", "the page Streams"],
   ["team usage", "the page of the team"],
+  ["alerts list", "the page Alerts"],
   ["sink apply", "the page Sinks"],
   ["sink list", "the page Sinks"],
   ["validate", "the page Edit"],

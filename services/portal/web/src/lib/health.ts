@@ -15,15 +15,15 @@ export interface Health {
 const aside = (vitals: Vitals): bigint =>
   Object.values(vitals.quarantined).reduce((all, each) => all + each, 0n);
 
-/** How some daggers do, together, and those of the open alerts that are about them. */
-export function healthOf(daggers: Dagger[], open: Alert[]): Health {
+/** How the daggers of a team do, together, and those of the open alerts that are about them or the team itself. */
+export function healthOf(team: string, daggers: Dagger[], open: Alert[]): Health {
   const names = new Set(daggers.map((each) => each.name));
   const sum = (of: (vitals: Vitals) => bigint): bigint =>
     daggers.reduce((all, each) => all + (each.vitals ? of(each.vitals) : 0n), 0n);
   const unknown = daggers.filter((each) => each.vitals?.heardTime && each.vitals.lag === undefined).length;
   return {
     phases: tally(daggers),
-    alerts: open.filter((each) => names.has(each.dagger)),
+    alerts: open.filter((each) => names.has(each.dagger) || each.dagger === `team/${team}`),
     sums: [
       ["Lag", sum((each) => each.lag ?? 0n), unknown ? `records; not known of ${count(unknown)}` : "records"],
       ["Late", sum((each) => each.recentLateRows), "rows lately"],

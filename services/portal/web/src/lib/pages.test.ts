@@ -77,16 +77,19 @@ const dagger = (name: string, phase: Phase, lag: bigint) =>
 
 describe("the health of a team", () => {
   it("is that of its daggers together, and its own alerts", () => {
-    const alerts = [create(AlertSchema, { dagger: "a" }), create(AlertSchema, { dagger: "others" })];
+    const of = (dagger: string) => create(AlertSchema, { dagger });
+    const alerts = [of("a"), of("team/pricing")];
+    const others = [of("others"), of("team/other"), of("platform")];
     const now = healthOf(
+      "pricing",
       [dagger("a", Phase.RUNNING, 5n), dagger("b", Phase.FAILED, 7n), dagger("c", Phase.RUNNING, 0n)],
-      alerts,
+      [...alerts, ...others],
     );
     expect(now.phases).toEqual([
       ["Failed", 1],
       ["Running", 2],
     ]);
-    expect(now.alerts).toEqual([alerts[0]]);
+    expect(now.alerts).toEqual(alerts);
     expect(now.sums).toEqual([
       ["Lag", 12n, "records"],
       ["Late", 6n, "rows lately"],
@@ -96,7 +99,7 @@ describe("the health of a team", () => {
   it("says of how many nobody knows how far behind they are", () => {
     const away = dagger("away", Phase.DEGRADED, 0n);
     away.vitals = create(VitalsSchema, { dagger: "away", generation: 3n, heardTime: { seconds: 1n } });
-    const now = healthOf([dagger("a", Phase.RUNNING, 5n), away], []);
+    const now = healthOf("pricing", [dagger("a", Phase.RUNNING, 5n), away], []);
     expect(now.sums[0]).toEqual(["Lag", 5n, "records; not known of 1"]);
   });
 });

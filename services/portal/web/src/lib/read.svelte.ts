@@ -1,3 +1,4 @@
+import { untrack } from "svelte";
 import { left, type Problem, problem } from "./problem.ts";
 
 /** What one call answers: read at once, and again when asked; every so often, when that is said. */
@@ -10,7 +11,8 @@ export class Read<T> {
   constructor(call: (signal: AbortSignal) => Promise<T>, everyMs = 0) {
     this.#call = call;
     $effect(() => {
-      void this.again();
+      // What a call asks for may change: its page asks again then, and is not begun anew.
+      untrack(() => void this.again());
       const timer = everyMs ? setInterval(() => document.hidden || void this.again(), everyMs) : undefined;
       return () => {
         clearInterval(timer);

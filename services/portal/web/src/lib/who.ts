@@ -42,3 +42,6 @@ export const edits = (who: WhoAmIResponse | null, team: string, playground = fal
   const least = playground ? Role.VIEWER : Role.EDITOR;
   return who?.administrator || who?.roles.some((each) => each.team === team && each.role >= least) || false;
 };
+/** Whether somebody is an editor of any team. */
+export const editsAny = (who: WhoAmIResponse | null): boolean =>
+  who?.administrator || who?.roles.some((each) => each.role >= Role.EDITOR) || false;
