@@ -126,6 +126,7 @@ async def test_an_alert_says_all_that_is_known_of_it(harness: Any) -> None:
             pb.AlertDelivery(receiver="slack", state=State.STATE_SENT, attempts=1),
         ],
         sequence=3,
+        id="8248b16bae",
         **measured,
     )
     expected.since.FromDatetime(START)
