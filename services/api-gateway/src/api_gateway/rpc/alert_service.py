@@ -8,9 +8,9 @@ is a resume token, and neither a slow watcher nor one that resumes needs the log
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Protocol
 
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
@@ -26,6 +26,7 @@ from chassis.interceptors import Context
 from chassis.logging import note
 from daggerspec import fields
 from daggerspec.alertrules import key_digest
+from daggerspec.violation import Violation
 from eventlog import LogDamaged
 from fleet import Fleet
 from fleet.alerts.alert import Alert
@@ -34,6 +35,12 @@ _MARGIN_S: Final = 0.05
 
 AlertMessage = gateway_pb2.Alert
 Response = gateway_pb2.WatchAlertsResponse
+
+
+class ListRequest(paging.PageRequest, Protocol):
+    """A request for a page of what was written up to a sequence at least."""
+
+    min_sequence: int
 
 
 class AlertService(gateway_pb2_grpc.AlertServiceServicer):
@@ -48,17 +55,9 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         self, request: gateway_pb2.ListAlertsRequest, context: Context
     ) -> gateway_pb2.ListAlertsResponse:
         """List alerts by dagger and condition, a page at a time. Raises: ApiError."""
+        wrong = fields.name("dagger", request.dagger) if request.dagger else ()
         of = f"{request.dagger}/{request.include_resolved}"
-        page, wrong_page = paging.read_page(request, of)
-        wrong = [
-            *(fields.name("dagger", request.dagger) if request.dagger else ()),
-            *wrong_page,
-            *request_fields.sequence("min_sequence", request.min_sequence),
-        ]
-        if wrong:
-            raise invalid(wrong)
-        set_degraded(context, self._alerts.follower.damage or self._away())
-        await self._wait_for(context, request.min_sequence)
+        page = await self._begin_list(request, context, of, wrong)
         ledger = self._alerts.ledger
         selected = {
             key: alert
@@ -92,12 +91,7 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         self, request: gateway_pb2.ListSilencesRequest, context: Context
     ) -> gateway_pb2.ListSilencesResponse:
         """List the silences that are not over, a page at a time. Raises: ApiError."""
-        page, wrong = paging.read_page(request, f"silences/{request.include_ended}")
-        wrong += request_fields.sequence("min_sequence", request.min_sequence)
-        if wrong:
-            raise invalid(wrong)
-        set_degraded(context, self._alerts.follower.damage or self._away())
-        await self._wait_for(context, request.min_sequence)
+        page = await self._begin_list(request, context, f"silences/{request.include_ended}")
         return silences.list_page(request, page, self._alerts)
 
     async def ExpireSilence(  # noqa: N802 - gRPC's name
@@ -139,12 +133,7 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         self, request: gateway_pb2.ListRoutesRequest, context: Context
     ) -> gateway_pb2.ListRoutesResponse:
         """List the newest routes of each team, or the revisions of one, by pages. Raises: ApiError."""
-        page, wrong = paging.read_page(request, f"routes/{request.team}")
-        wrong += request_fields.sequence("min_sequence", request.min_sequence)
-        if wrong:
-            raise invalid(wrong)
-        set_degraded(context, self._alerts.follower.damage or self._away())
-        await self._wait_for(context, request.min_sequence)
+        page = await self._begin_list(request, context, f"routes/{request.team}")
         return routes.list_page(request, page, self._alerts)
 
     async def ExplainRoute(  # noqa: N802 - gRPC's name
@@ -153,6 +142,24 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         """Say who would be told of an alert, why, and when. Raises: ApiError."""
         await self._wait_for(context, 0)
         return routes.explain(request, self._alerts, self._fleet)
+
+    async def _begin_list(
+        self, request: ListRequest, context: Context, of: str, wrong: Iterable[Violation] = ()
+    ) -> paging.Page:
+        """Return the page that is asked for, once the alerts are read as far as the request wants. `wrong`:
+        what else is wrong with it. Raises: ApiError.
+        """
+        page, wrong_page = paging.read_page(request, of)
+        violations = [
+            *wrong,
+            *wrong_page,
+            *request_fields.sequence("min_sequence", request.min_sequence),
+        ]
+        if violations:
+            raise invalid(violations)
+        set_degraded(context, self._alerts.follower.damage or self._away())
+        await self._wait_for(context, request.min_sequence)
+        return page
 
     async def _wait_for(self, context: Context, sequence: int) -> None:
         # 0 is also the value of an unset field: no sequence is required
