@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC
 from typing import Final
 
@@ -30,7 +29,7 @@ from fleet import Fleet
 from fleet.alerts.alert import PLATFORM
 from fleet.alerts.routing import silences
 from fleet.alerts.routing.labels import Labels, list_labels
-from fleet.alerts.routing.routes import Destination
+from fleet.alerts.routing.routes import keep_receivers
 from fleet.alerts.routing.trees import build_destination, parse_routes
 from fleet.alerts.team_routes import RouteRevision
 
@@ -132,9 +131,7 @@ def explain(request: pb.ExplainRouteRequest, alerts: Alerts, fleet: Fleet) -> pb
     if request.HasField("routes"):
         routes = _try(request.routes, team, "", "", -1)
     own = _name_all(team, fleet)
-    all_destinations = routes.find_destinations(labels) if routes else []
-    destinations = [_keep(destination, own) for destination in all_destinations]
-    destinations = [destination for destination in destinations if destination.receivers]
+    destinations = list(keep_receivers(routes.find_destinations(labels), own)) if routes else []
     answer = pb.ExplainRouteResponse(team=team, revision=routes.number if routes else 0)
     for destination in destinations:
         explained = answer.routes.add(destination=build_destination(destination))
@@ -188,23 +185,12 @@ def _find_rerouted(tried: RouteRevision, alerts: Alerts, own: Collection[str]) -
     for alert in ledger.alerts.values():
         if not alert.firing or alert.fired is None or alert.fired.team != tried.team:
             continue
-        destinations = [
-            _keep(destination, own) for destination in tried.find_destinations(list_labels(alert))
-        ]
+        destinations = keep_receivers(tried.find_destinations(list_labels(alert)), own)
         after = list(dict.fromkeys(name for destination in destinations for name in destination.receivers))
         if sorted(after) != sorted(alert.fired.receivers):
             message = build_alert(alert, ledger, alerts.clock())
             rerouted.append(pb.ReroutedAlert(alert=message, before=alert.fired.receivers, after=after))
     return sorted(rerouted, key=lambda one: (one.alert.dagger, one.alert.id))
-
-
-def _keep(destination: Destination, own: Collection[str]) -> Destination:
-    """Leave out receivers that the team has no more, as monitors do."""
-    return replace(
-        destination,
-        receivers=tuple(name for name in destination.receivers if name in own),
-        escalate_to=tuple(name for name in destination.escalate_to if name in own),
-    )
 
 
 def _list_kinds(team: str, fleet: Fleet) -> Sequence[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from datetime import UTC
 
 from daggers.v1 import alerts_pb2
 
 from fleet.alerts.alert import Alert, evolve
 from fleet.alerts.routing.labels import list_labels
-from fleet.alerts.routing.routes import NEVER, Destination
+from fleet.alerts.routing.routes import keep_receivers
 from fleet.alerts.routing.trees import build_destination
 from fleet.alerts.team_routes import RouteRevision
 
@@ -23,21 +22,11 @@ def route(
     `own`: receivers that the team has now; `fallback`: those of the platform, which are told at once where
     the routes name none of them.
     """
-    destinations = list(_keep_own(routes.find_destinations(list_labels(_build_alert(fired))), own))
+    destinations = list(keep_receivers(routes.find_destinations(list_labels(_build_alert(fired))), own))
     receivers = dict.fromkeys(name for destination in destinations for name in destination.receivers)
     del fired.destinations[:], fired.receivers[:]
     fired.destinations.extend(map(build_destination, destinations))
     fired.receivers.extend(receivers or fallback)
-
-
-def _keep_own(destinations: Sequence[Destination], own: Collection[str]) -> Iterator[Destination]:
-    """Leave out receivers that the team has no more, and destinations without any."""
-    for destination in destinations:
-        receivers = tuple(name for name in destination.receivers if name in own)
-        escalate_to = tuple(name for name in destination.escalate_to if name in own)
-        if receivers:
-            after = destination.escalate_after if escalate_to else NEVER
-            yield replace(destination, receivers=receivers, escalate_to=escalate_to, escalate_after=after)
 
 
 def _build_alert(fired: alerts_pb2.AlertFired) -> Alert:

@@ -7,8 +7,8 @@ as its parent has it. Where the tree of a team gives no receiver, the platform's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -97,6 +97,16 @@ def find_destinations(tree: Route | None, labels: Labels, *, fallback: Route) ->
     """List where an incident goes by the tree of its team; by `fallback` where that names no receiver."""
     own = [] if tree is None else _find(tree, labels)
     return own or _find(fallback, labels)
+
+
+def keep_receivers(destinations: Iterable[Destination], own: Collection[str]) -> Iterator[Destination]:
+    """Leave out receivers that are not a team's `own` any more, and destinations that have none then."""
+    for destination in destinations:
+        receivers = tuple(name for name in destination.receivers if name in own)
+        escalate_to = tuple(name for name in destination.escalate_to if name in own)
+        if receivers:
+            after = destination.escalate_after if escalate_to else NEVER
+            yield replace(destination, receivers=receivers, escalate_to=escalate_to, escalate_after=after)
 
 
 def _find(tree: Route, labels: Labels) -> list[Destination]:
