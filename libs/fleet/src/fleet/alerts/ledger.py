@@ -32,7 +32,7 @@ from fleet.alerts.alert import (
     note_group_attempt,
     subject,
 )
-from fleet.alerts.routed_groups import Name, RoutedGroups
+from fleet.alerts.routed_groups import RoutedGroups, name_of
 from fleet.alerts.routing.inhibition import CAUSES, find_causes
 from fleet.alerts.routing.labels import list_labels
 from fleet.alerts.routing.silences import (
@@ -175,7 +175,7 @@ class Ledger:
             now,
             self.sequence,
             is_held=lambda alert, instant: (
-                _name(alert) in causes
+                name_of(alert) in causes
                 or find_silence(self.silences.values(), list_labels(alert), instant) is not None
             ),
             is_acknowledged=lambda alert, instant: alert.find_acknowledgement(instant) is not None,
@@ -223,7 +223,7 @@ class Ledger:
         if after is before:
             return False
         if isinstance(event, alerts_pb2.AlertResolved):
-            is_held = _name(before) in self.find_causes() or self.find_silence(before, time) is not None
+            is_held = name_of(before) in self.find_causes() or self.find_silence(before, time) is not None
             after = give_up_untold(after) if is_held or after.is_routed else after
         elif isinstance(event, alerts_pb2.AlertFired) and after.is_routed:
             after = keep_shown(after)
@@ -305,10 +305,6 @@ class Ledger:
         if after.dagger == PLATFORM:
             (self._open_of_platform.add if after.firing else self._open_of_platform.discard)(after.condition)
         return True
-
-
-def _name(alert: Alert) -> Name:
-    return alert.subject, alert.condition
 
 
 def _is_silenced(alert: Alert, active: Sequence[Silence], now: datetime) -> bool:

@@ -37,7 +37,7 @@ class RoutedGroups:
         """Put an alert that has fired into the groups that it belongs to."""
         if alert.fired is None or not alert.is_routed:
             return
-        labels, name = list_labels(alert), (alert.subject, alert.condition)
+        labels, name = list_labels(alert), name_of(alert)
         self.groups = grouping.forget(self.groups, time - _FORGET_AFTER)
         for message in alert.fired.destinations:
             try:
@@ -48,7 +48,7 @@ class RoutedGroups:
 
     def resolve(self, alert: Alert, time: datetime) -> None:
         """Note that an alert is over."""
-        self.groups = grouping.resolve(self.groups, (alert.subject, alert.condition), time)
+        self.groups = grouping.resolve(self.groups, name_of(alert), time)
 
     def is_next(self, event: GroupNotification) -> bool:
         """Tell whether an attempt is the next one of its receiver and group."""
@@ -131,6 +131,11 @@ class RoutedGroups:
             resolved=tuple(resolved),
         )
         return Notify((firing or resolved)[0], receiver, attempt, group=turn)
+
+
+def name_of(alert: Alert) -> Name:
+    """Return the name by which the ledger and groups have an alert."""
+    return alert.subject, alert.condition
 
 
 def _open(alert: Alert) -> Alert:
