@@ -1,6 +1,6 @@
 import type { Dagger } from "../gen/daggers/v1/dagger_pb.ts";
 import { count, ms, since } from "./format.ts";
-import { took } from "./freshness.ts";
+import { slowest, took } from "./freshness.ts";
 import { byUrgency, tone, word } from "./phase.ts";
 
 /** What a dagger is sorted by in a column; null where that is not known. */
@@ -26,13 +26,6 @@ const counted = (of: (dagger: Dagger) => bigint | number | undefined): Pick<Colu
     return value === undefined ? "–" : count(value);
   },
 });
-const slowest = (dagger: Dagger): bigint | undefined =>
-  Object.values(dagger.vitals?.freshness ?? {})
-    .filter((each) => each.rows)
-    .reduce<bigint | undefined>(
-      (most, each) => (most === undefined || each.p95Ms > most ? each.p95Ms : most),
-      undefined,
-    );
 const ORDER = ["bad", "warn", "good", "idle"];
 
 export const COLUMNS: readonly Column[] = [
@@ -65,10 +58,10 @@ export const COLUMNS: readonly Column[] = [
     id: "freshness",
     title: "Freshness, p95",
     isNumber: true,
-    key: (each) => number(slowest(each)),
+    key: (each) => number(slowest(each.vitals)?.[1]),
     show: (each) => {
-      const ms = slowest(each);
-      return ms === undefined ? "–" : took(ms);
+      const of = slowest(each.vitals);
+      return of === undefined ? "–" : took(of[1]);
     },
   },
   { id: "late", title: "Late rows", isNumber: true, ...counted((each) => each.vitals?.recentLateRows) },

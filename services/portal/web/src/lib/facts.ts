@@ -1,7 +1,7 @@
 import type { DaggerCost } from "../gen/daggers/v1/access_service_pb.ts";
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
 import { bytes, clock, count, lasting, many, ms, since } from "./format.ts";
-import { fresh, took, waiting } from "./freshness.ts";
+import { fresh, slowest, took, waiting } from "./freshness.ts";
 import type { Metric } from "./minutes.ts";
 import type { Word } from "./terms.ts";
 
@@ -68,10 +68,7 @@ export function factsOf(vitals: Vitals, now: number, cost?: DaggerCost): Fact[] 
 function freshness(vitals: Vitals, now: number): Fact[] {
   const cards = fresh(vitals, now).map(([title, value, note]): Fact => ({ title, value, note }));
   if (cards.length < 2) return cards.map((each) => ({ ...each, metric: "freshnessP95Ms" }));
-  const worst = Object.values(vitals.freshness).reduce(
-    (most, each) => (each.p95Ms > most ? each.p95Ms : most),
-    0n,
-  );
+  const worst = slowest(vitals)?.[1] ?? 0n;
   return [
     ...cards,
     { title: "Slowest sink", value: took(worst), note: "p95 of an hour", metric: "freshnessP95Ms" },

@@ -8,6 +8,16 @@ export function took(milliseconds: bigint): string {
   return span < 60_000 ? `${count(span / 1_000)} s` : since(0, span);
 }
 
+/** The sink whose rows are oldest at p95, and how old in ms; nothing where no sink has had rows of late. */
+export const slowest = (vitals: Vitals | undefined): [string, bigint] | undefined =>
+  Object.entries(vitals?.freshness ?? {})
+    .filter(([, of]) => of.rows)
+    .map(([sink, of]): [string, bigint] => [sink, of.p95Ms])
+    .reduce<[string, bigint] | undefined>(
+      (most, each) => (most === undefined || each[1] > most[1] ? each : most),
+      undefined,
+    );
+
 /** A card for each sink that has not taken what waits in its log. */
 export function waiting(vitals: Vitals, now = Date.now()): [string, string, string][] {
   return Object.entries(vitals.spools)

@@ -1,7 +1,7 @@
 import { type Dagger, Phase } from "../gen/daggers/v1/dagger_pb.ts";
 import type { Vitals } from "../gen/daggers/v1/vitals_pb.ts";
 import { many, ms, zoned } from "./format.ts";
-import { took } from "./freshness.ts";
+import { slowest, took } from "./freshness.ts";
 import { type Tone, tone, trouble, word } from "./phase.ts";
 import { ageOf, still } from "./standing.ts";
 
@@ -58,12 +58,9 @@ function doing(vitals: Vitals, since: string): { tone: Tone; text: string } {
       tone: "idle",
       text: `It has run${since} and has written no rows yet: they come when a window closes.`,
     };
-  const [sink, worst] = Object.entries(vitals.freshness).reduce<[string, bigint]>(
-    (found, [name, each]) => (each.rows && each.p95Ms > found[1] ? [name, each.p95Ms] : found),
-    ["", -1n],
-  );
-  const fresh = sink
-    ? `: 95 of 100 rows are in ${sink} within ${took(worst)} of the end of their window`
+  const worst = slowest(vitals);
+  const fresh = worst
+    ? `: 95 of 100 rows are in ${worst[0]} within ${took(worst[1])} of the end of their window`
     : "";
   return {
     tone: "good",
