@@ -89,10 +89,8 @@ class Launcher:
 
         `still_leading` raises LeadershipLost if another leads.
         """
-        here, placed = self._drivers.host, self._fleet.daggers[name]
-        await self._follower.catch_up()
-        dagger = self._fleet.daggers[name]
-        if dagger is not placed:
+        here, dagger = self._drivers.host, await self._confirm(name)
+        if dagger is None:
             return
         try:
             self._prepare(dagger, dagger.generation)  # so that a spec that cannot run makes no launch
@@ -169,10 +167,8 @@ class Launcher:
         """Launch the newest version of a dagger beside its driver; as `launch`. What cannot be launched so is
         no error of the dagger: the edit is made otherwise, and says what is wrong with it.
         """
-        placed = self._fleet.daggers[name]
-        await self._follower.catch_up()
-        dagger = self._fleet.daggers[name]
-        if dagger is not placed:
+        dagger = await self._confirm(name)
+        if dagger is None:
             return
         step = await write(dagger, events_pb2.ShadowIntended(version=dagger.version))
         still_leading()
@@ -182,6 +178,13 @@ class Launcher:
             return
         if self._fleet.host_of(intended) == self._drivers.host:  # else its agent does the rest
             await self._answer_shadow(intended, shadow.generation, write)
+
+    async def _confirm(self, name: str) -> Dagger | None:
+        """Read to the end of the log; return the dagger, or None where that has changed it."""
+        placed = self._fleet.daggers[name]
+        await self._follower.catch_up()
+        dagger = self._fleet.daggers[name]
+        return dagger if dagger is placed else None
 
     async def _answer_shadow(
         self, intended: Dagger, generation: int, write: Write, *, is_elsewhere: bool = False
