@@ -60,9 +60,13 @@ def deliveries(alert: gateway_pb2.Alert) -> str:
     if alert.HasField("acknowledgement"):
         parts.insert(0, _describe_acknowledgement(alert.acknowledgement))
     if alert.HasField("silence"):
-        silence = alert.silence
-        parts.insert(0, f"silenced until {second(silence.end)} by {silence.author or '?'}: {silence.reason}")
+        parts.insert(0, format_silence(alert.silence))
     return "; ".join(parts)
+
+
+def format_silence(silence: alerts_pb2.AlertSilence) -> str:
+    """Describe until when a silence holds an alert back, by whom and why."""
+    return f"silenced until {second(silence.end)} by {silence.author or '?'}: {silence.reason}"
 
 
 def _describe_acknowledgement(given: alerts_pb2.AlertAcknowledgement) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import alerts_pb2, gateway_pb2
 
-from cli.commands.alert_text import second
+from cli.commands.alert_text import format_silence, second
 from cli.errors import MisusedError
 from cli.framework.instants import ahead
 from cli.framework.session import Session
@@ -89,8 +89,7 @@ def _show(out: Printer, answer: gateway_pb2.ExplainRouteResponse) -> None:
     else:
         out.line(_describe_others(answer))
     if answer.HasField("silence"):
-        silence = answer.silence
-        out.line(f"silenced until {second(silence.end)} by {silence.author or '?'}: {silence.reason}")
+        out.line(format_silence(answer.silence))
 
 
 def _describe_others(answer: gateway_pb2.ExplainRouteResponse) -> str:
