@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from daggers.v1 import alerts_pb2
+from tests.alertcallers import build_alert_log
 
 from chassis.endpoint import Endpoint
-from eventlog import Draft
 from eventlog.memory import MemoryLog
-from eventlog.testing import START
 from fleet.alerts.alert import Alert
 
 FAILED, RULE = alerts_pb2.ALERT_CONDITION_FAILED, alerts_pb2.ALERT_CONDITION_RULE
@@ -26,12 +25,8 @@ ORDERS = Alert(dagger="orders", condition=FAILED, incident=1).id
 
 def build_log() -> MemoryLog:
     """Build the alerts topic."""
-    log = MemoryLog()
     fired = [alerts_pb2.AlertFired(meta=meta, team="pricing", receivers=["slack"]) for meta in METAS]
-    for number, message in enumerate([alerts_pb2.MonitorStarted(monitor_id="one"), *fired]):
-        draft = Draft(f"a{number}", "/health-monitor/t", "s", START, message)
-        log.place(draft.headers(), message.SerializeToString())
-    return log
+    return build_alert_log(alerts_pb2.MonitorStarted(monitor_id="one"), *fired)
 
 
 @pytest.fixture

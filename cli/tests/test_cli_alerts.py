@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from daggers.v1 import alerts_pb2, events_pb2
 from rich.console import Console
+from tests.alertcallers import build_alert_log
 
 from chassis.endpoint import Endpoint
 from cli.commands.alert_text import line, table
@@ -21,8 +22,6 @@ from cli.errors import UnreachableError
 from cli.framework.gateway import Gateway
 from cli.framework.watch_resumption import by_sequence, resume
 from cli.output.printer import Format, Printer
-from eventlog import Draft
-from eventlog.memory import MemoryLog
 from eventlog.testing import START
 from fleet.alerts.alert import Alert
 
@@ -70,19 +69,10 @@ HISTORY = (
 )  # fmt: skip
 
 
-def written() -> MemoryLog:
-    """The alerts topic."""
-    log = MemoryLog()
-    for number, message in enumerate(HISTORY):
-        draft = Draft(f"a{number}", "/health-monitor/t", "s", START, message)
-        log.place(draft.headers(), message.SerializeToString())
-    return log
-
-
 @pytest.fixture(scope="module")
 def gateway(serve: Callable[..., int]) -> str:
     """Address of a gateway that has these alerts."""
-    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), alerts=written)}"
+    return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), alerts=lambda: build_alert_log(*HISTORY))}"
 
 
 def cells(out: str) -> list[str]:

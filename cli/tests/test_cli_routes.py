@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2
+from tests.alertcallers import build_alert_log
 
 from chassis.endpoint import Endpoint
 from eventlog import Draft
@@ -43,15 +44,11 @@ def build_log() -> MemoryLog:
 
 def build_alerts() -> MemoryLog:
     """Build the alerts topic: one open alert."""
-    log = MemoryLog()
     meta = alerts_pb2.AlertMeta(dagger="orders", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=1)
     fired = alerts_pb2.AlertFired(
         meta=meta, team="pricing", severity=alerts_pb2.ALERT_SEVERITY_CRITICAL, receivers=["pricing/slack"]
     )
-    for number, message in enumerate([alerts_pb2.MonitorStarted(monitor_id="one"), fired]):
-        draft = Draft(f"a{number}", "/health-monitor/t", "s", START, message)
-        log.place(draft.headers(), message.SerializeToString())
-    return log
+    return build_alert_log(alerts_pb2.MonitorStarted(monitor_id="one"), fired)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from daggers.v1 import alerts_pb2
+from tests.alertcallers import build_alert_log
 
 from chassis.endpoint import Endpoint
 from cli.errors import MisusedError
 from cli.framework.instants import ahead
-from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
 
@@ -22,16 +22,12 @@ WHY = ("--for", "2h", "--reason", "new disk")
 
 def build_log() -> MemoryLog:
     """Build the alerts topic."""
-    log = MemoryLog()
     meta = alerts_pb2.AlertMeta(
         epoch=0, dagger="orders", condition=alerts_pb2.ALERT_CONDITION_FAILED, incident=1
     )
     fired = alerts_pb2.AlertFired(meta=meta, summary="it was given up", team="pricing", receivers=["slack"])
     fired.since.FromDatetime(START)
-    for number, message in enumerate([alerts_pb2.MonitorStarted(monitor_id="one"), fired]):
-        draft = Draft(f"a{number}", "/health-monitor/t", "s", START, message)
-        log.place(draft.headers(), message.SerializeToString())
-    return log
+    return build_alert_log(alerts_pb2.MonitorStarted(monitor_id="one"), fired)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from daggers.v1 import alerts_pb2
 from playwright.sync_api import Browser, expect
+from tests.alertcallers import build_alert_log
 from tests.portal.axe import violations
 from tests.portal.conftest import Visit, quarantine, serving_site, visiting
 
-from eventlog import Draft
 from eventlog.memory import MemoryLog
 
 Opened = Callable[..., Visit]
@@ -20,11 +20,8 @@ Opened = Callable[..., Visit]
 
 def build_log(*facts: alerts_pb2.AlertFired | alerts_pb2.AlertResolved) -> MemoryLog:
     """Build the log of a monitor that has found this."""
-    log, began = MemoryLog(), datetime.now(UTC) - timedelta(minutes=10)
-    for number, message in enumerate([alerts_pb2.MonitorStarted(monitor_id="one"), *facts]):
-        draft = Draft(f"a{number}", "/health-monitor/t", "s", began, message)
-        log.place(draft.headers(), message.SerializeToString())
-    return log
+    began = datetime.now(UTC) - timedelta(minutes=10)
+    return build_alert_log(alerts_pb2.MonitorStarted(monitor_id="one"), *facts, time=began)
 
 
 def build_alert(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> alerts_pb2.AlertFired:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import access_pb2, alerts_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import access_pb2, alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
+from tests.alertcallers import AlertCaller, append_alerts
+from tests.tenants import FILE
 
 from chassis.errors import ApiError
 from eventlog import Draft
@@ -19,7 +20,6 @@ from eventlog.testing import START
 
 pb = gateway_pb2
 FAILED, RULE = alerts_pb2.ALERT_CONDITION_FAILED, alerts_pb2.ALERT_CONDITION_RULE
-ROOT, FILE = "root", {hashlib.sha256(b"root").digest(): "root"}
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
 
 
@@ -42,16 +42,8 @@ OPEN = (
 )
 
 
-class AlertCaller:
+class AcknowledgementCaller(AlertCaller):
     """Calls of a gateway by one caller."""
-
-    def __init__(self, client: Any, token: str = ROOT) -> None:
-        self._client, self._metadata = client, (("authorization", f"Bearer {token}"),)
-
-    async def call(self, method: str, **fields: Any) -> Any:
-        stub = gateway_pb2_grpc.AlertServiceStub(self._client.channel)
-        request = getattr(pb, f"{method}Request")(**fields)
-        return await getattr(stub, method)(request, timeout=30, metadata=self._metadata)
 
     async def acknowledge(self, dagger: str, condition: Any = FAILED, **fields: Any) -> Any:
         selector = {name: fields.pop(name) for name in ("rule", "key", "incident") if name in fields}
@@ -63,30 +55,20 @@ class AlertCaller:
         listed = await self.call("ListAlerts", min_sequence=sequence)
         return {alert.id: alert.acknowledgement.author for alert in listed.alerts}
 
-    async def account(self, name: str, team: str, role: access_pb2.Role.ValueType) -> AlertCaller:
-        """Create a service account of a team, which is registered where it is not."""
-        access = gateway_pb2_grpc.AccessServiceStub(self._client.channel)
-        register = pb.RegisterTeamRequest(team=access_pb2.Team(name=team), request_id=team)
-        await access.RegisterTeam(register, timeout=30, metadata=self._metadata)
-        create = pb.CreateServiceAccountRequest(name=name, team=team, role=role)
-        created = await access.CreateServiceAccount(create, timeout=30, metadata=self._metadata)
-        return AlertCaller(self._client, created.token)
-
 
 @pytest.fixture
-async def root(harness: Any) -> AsyncIterator[AlertCaller]:
-    for number, message in enumerate([alerts_pb2.MonitorStarted(monitor_id="one"), *OPEN]):
-        await harness.alerts.append(Draft(f"a{number}", "/health-monitor/t", "s", START, message))
+async def root(harness: Any) -> AsyncIterator[AcknowledgementCaller]:
+    await append_alerts(harness.alerts, alerts_pb2.MonitorStarted(monitor_id="one"), *OPEN)
     log = MemoryLog()
     for name, team in (("abc", "pricing"), ("xyz", "supply")):
         requested = events_pb2.DaggerRequested(name=name, spec=spec_pb2.DaggerSpec(team=team))
         await log.append(Draft(name, "/test", name, START, requested))
     async with harness.running(log, tokens=lambda: FILE, enforce=True) as client:
-        yield AlertCaller(client)
+        yield AcknowledgementCaller(client.channel)
 
 
 async def test_an_acknowledgement_says_what_it_is_of_and_is_shown_until_it_is_taken_back(
-    root: AlertCaller,
+    root: AcknowledgementCaller,
 ) -> None:
     answer = await root.acknowledge("abc", comment="on it", duration=Duration(seconds=3600))
     (alert,) = answer.alerts
@@ -102,7 +84,9 @@ async def test_an_acknowledgement_says_what_it_is_of_and_is_shown_until_it_is_ta
     assert (len(during), again.sequence) == (5, ended.sequence)  # nothing is written twice
 
 
-async def test_the_keys_of_a_rule_are_acknowledged_together_or_one_by_one(root: AlertCaller) -> None:
+async def test_the_keys_of_a_rule_are_acknowledged_together_or_one_by_one(
+    root: AcknowledgementCaller,
+) -> None:
     one = await root.acknowledge("abc", RULE, rule="errors", key={"tag_api": "pay"}, incident=1)
     both = await root.acknowledge("abc", RULE, rule="errors")
 
@@ -111,7 +95,7 @@ async def test_the_keys_of_a_rule_are_acknowledged_together_or_one_by_one(root: 
     assert one.alerts[0] in both.alerts or one.sequence < both.sequence
 
 
-async def test_one_that_is_only_checked_is_not_written(root: AlertCaller, harness: Any) -> None:
+async def test_one_that_is_only_checked_is_not_written(root: AcknowledgementCaller, harness: Any) -> None:
     answer = await root.acknowledge("abc", validate_only=True)
     ended = await root.call(
         "UnacknowledgeAlerts", alerts={"dagger": "abc", "condition": FAILED}, validate_only=True
@@ -121,7 +105,9 @@ async def test_one_that_is_only_checked_is_not_written(root: AlertCaller, harnes
     assert (set((await root.authors()).values()), await harness.alerts.end()) == ({""}, 5)
 
 
-async def test_all_that_is_wrong_with_a_request_is_said_at_once(root: AlertCaller, refusal: Refused) -> None:
+async def test_all_that_is_wrong_with_a_request_is_said_at_once(
+    root: AcknowledgementCaller, refusal: Refused
+) -> None:
     wrong = await refusal(
         root.acknowledge("a" * 301, RULE, comment="a\nb", duration=Duration(seconds=40 * 86_400), incident=-1)
     )
@@ -141,7 +127,7 @@ async def test_all_that_is_wrong_with_a_request_is_said_at_once(root: AlertCalle
 
 
 async def test_what_is_not_open_is_not_found_and_the_error_says_what_is(
-    root: AlertCaller, refusal: Refused
+    root: AcknowledgementCaller, refusal: Refused
 ) -> None:
     misspelt = await refusal(root.acknowledge("abc", RULE, rule="error"))
     older = await refusal(root.acknowledge("abc", incident=7))
@@ -153,9 +139,12 @@ async def test_what_is_not_open_is_not_found_and_the_error_says_what_is(
     assert "none is" in str(nowhere)
 
 
-async def test_editors_acknowledge_alerts_of_their_own_team(root: AlertCaller, refusal: Refused) -> None:
-    editor = await root.account("builds", "pricing", access_pb2.ROLE_EDITOR)
-    viewer = await root.account("look", "pricing", access_pb2.ROLE_VIEWER)
+async def test_editors_acknowledge_alerts_of_their_own_team(
+    root: AcknowledgementCaller, refusal: Refused
+) -> None:
+    await root.register_team("pricing")
+    editor = await root.create_account("builds", "pricing", access_pb2.ROLE_EDITOR)
+    viewer = await root.create_account("look", "pricing", access_pb2.ROLE_VIEWER)
     own = await editor.acknowledge("abc")
     denied = [
         await refusal(call)
@@ -167,10 +156,8 @@ async def test_editors_acknowledge_alerts_of_their_own_team(root: AlertCaller, r
     assert (await root.acknowledge("platform")).alerts[0].acknowledgement.author == "root"
 
 
-async def test_who_watches_an_alert_hears_who_looks_after_it(root: AlertCaller, steps: Any) -> None:
-    stub = gateway_pb2_grpc.AlertServiceStub(root._client.channel)
-    request = pb.WatchAlertsRequest(dagger="abc", since_sequence=5)
-    watching = stub.WatchAlerts(request, metadata=root._metadata)
+async def test_who_watches_an_alert_hears_who_looks_after_it(root: AcknowledgementCaller, steps: Any) -> None:
+    watching = root.bearer.WatchAlerts(pb.WatchAlertsRequest(dagger="abc", since_sequence=5))
     given = await root.acknowledge("abc", comment="on it")
     (step,) = await steps(watching, 1)
 

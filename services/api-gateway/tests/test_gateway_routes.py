@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import access_pb2, alerts_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import access_pb2, alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
+from tests.alertcallers import AlertCaller, append_alerts
+from tests.tenants import FILE
 
 from chassis.errors import ApiError
 from eventlog import Draft
@@ -19,7 +20,6 @@ from eventlog.testing import START
 
 pb = gateway_pb2
 Route = alerts_pb2.AlertRoute
-ROOT, FILE = "root", {hashlib.sha256(b"root").digest(): "root"}
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
 NIGHT = Timestamp(seconds=1_780_270_200)
 """2026-05-31T23:30:00Z, a Sunday."""
@@ -37,16 +37,8 @@ TREE = Route(
 )
 
 
-class RouteCaller:
+class RouteCaller(AlertCaller):
     """Calls of a gateway by one caller."""
-
-    def __init__(self, client: Any, token: str = ROOT) -> None:
-        self._client, self._metadata = client, (("authorization", f"Bearer {token}"),)
-
-    async def call(self, method: str, **fields: Any) -> Any:
-        stub = gateway_pb2_grpc.AlertServiceStub(self._client.channel)
-        request = getattr(pb, f"{method}Request")(**fields)
-        return await getattr(stub, method)(request, timeout=30, metadata=self._metadata)
 
     async def apply(self, routes: Route = TREE, team: str = "pricing", **fields: Any) -> Any:
         return await self.call("ApplyRoutes", team=team, routes=routes, **fields)
@@ -57,12 +49,6 @@ class RouteCaller:
 
     async def explain(self, **fields: Any) -> Any:
         return await self.call("ExplainRoute", dagger="abc", **fields)
-
-    async def account(self, name: str, team: str, role: access_pb2.Role.ValueType) -> RouteCaller:
-        access = gateway_pb2_grpc.AccessServiceStub(self._client.channel)
-        create = pb.CreateServiceAccountRequest(name=name, team=team, role=role)
-        created = await access.CreateServiceAccount(create, timeout=30, metadata=self._metadata)
-        return RouteCaller(self._client, created.token)
 
 
 @pytest.fixture
@@ -75,8 +61,7 @@ async def root(harness: Any) -> AsyncIterator[RouteCaller]:
     fired = alerts_pb2.AlertFired(
         meta=meta, team="pricing", severity=severity, receivers=["pricing/slack", "pricing/pagerduty"]
     )
-    for number, message in enumerate([alerts_pb2.MonitorStarted(monitor_id="one"), fired]):
-        await harness.alerts.append(Draft(f"a{number}", "/health-monitor/t", "s", START, message))
+    await append_alerts(harness.alerts, alerts_pb2.MonitorStarted(monitor_id="one"), fired)
     log, place = MemoryLog(), spec_pb2.SecretRef(file="/run/daggers/secret")
     receivers = [
         access_pb2.TeamReceiver(kind="slack", secrets={"url": place}),
@@ -88,7 +73,7 @@ async def root(harness: Any) -> AsyncIterator[RouteCaller]:
         for event in (registered, requested):
             await log.append(Draft(f"{name}/{type(event).__name__}", "/test", name, START, event))
     async with harness.running(log, tokens=lambda: FILE, enforce=True) as client:
-        yield RouteCaller(client)
+        yield RouteCaller(client.channel)
 
 
 async def test_routes_are_applied_listed_applied_again_and_taken_away(root: RouteCaller) -> None:
@@ -244,9 +229,9 @@ async def test_a_dagger_or_label_that_is_not_there_is_named(root: RouteCaller, r
 async def test_editors_route_their_own_team_and_see_no_routes_of_another(
     root: RouteCaller, refusal: Refused
 ) -> None:
-    editor = await root.account("builds", "pricing", access_pb2.ROLE_EDITOR)
-    viewer = await root.account("look", "pricing", access_pb2.ROLE_VIEWER)
-    other = await root.account("other", "supply", access_pb2.ROLE_EDITOR)
+    editor = await root.create_account("builds", "pricing", access_pb2.ROLE_EDITOR)
+    viewer = await root.create_account("look", "pricing", access_pb2.ROLE_VIEWER)
+    other = await root.create_account("other", "supply", access_pb2.ROLE_EDITOR)
     applied = await editor.apply()
     denied = [
         await refusal(call)

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import access_pb2, alerts_pb2, gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import access_pb2, alerts_pb2, gateway_pb2
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from tests.alertcallers import AlertCaller, append_alerts
+from tests.tenants import FILE
 
 from api_gateway.rpc import silences
 from api_gateway.rpc.alert_log import Alerts
 from chassis.errors import ApiError
 from eventlog import Draft
 from eventlog.memory import MemoryLog
-from eventlog.testing import START
 
 pb = gateway_pb2
 HOUR = Duration(seconds=3600)
 CLAIM = alerts_pb2.MonitorStarted(monitor_id="one")
-ROOT, FILE = "root", {hashlib.sha256(b"root").digest(): "root"}
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
 
 
@@ -35,51 +34,34 @@ def build_fired(dagger: str, team: str = "pricing") -> alerts_pb2.AlertFired:
     return alerts_pb2.AlertFired(meta=meta, severity=severity, team=team, receivers=["slack"])
 
 
-class Asking:
+class SilenceCaller(AlertCaller):
     """Calls of AlertService by one caller; of open alerts pricing has two, and supply has one."""
-
-    def __init__(self, client: Any, token: str = ROOT) -> None:
-        self._client, self._metadata = client, (("authorization", f"Bearer {token}"),)
-
-    async def ask(self, method: str, **fields: Any) -> Any:
-        stub = gateway_pb2_grpc.AlertServiceStub(self._client.channel)
-        request = getattr(pb, f"{method}Request")(**fields)
-        return await getattr(stub, method)(request, timeout=30, metadata=self._metadata)
 
     async def silence(self, *matchers: str, **fields: Any) -> Any:
         fields_ = {"team": "pricing", "duration": HOUR, "reason": "deploy", **fields}
-        return await self.ask("CreateSilence", matchers=matchers, **fields_)
+        return await self.call("CreateSilence", matchers=matchers, **fields_)
 
     async def silences(self, **fields: Any) -> list[str]:
-        return [one.silence.id for one in (await self.ask("ListSilences", **fields)).silences]
-
-    async def account(self, name: str, team: str, role: access_pb2.Role.ValueType) -> Asking:
-        """Create a service account of a team, which is registered where it is not."""
-        access = gateway_pb2_grpc.AccessServiceStub(self._client.channel)
-        register = pb.RegisterTeamRequest(team=access_pb2.Team(name=team), request_id=team)
-        await access.RegisterTeam(register, timeout=30, metadata=self._metadata)
-        create = pb.CreateServiceAccountRequest(name=name, team=team, role=role)
-        created = await access.CreateServiceAccount(create, timeout=30, metadata=self._metadata)
-        return Asking(self._client, created.token)
+        return [one.silence.id for one in (await self.call("ListSilences", **fields)).silences]
 
 
 @pytest.fixture
-async def root(harness: Any) -> AsyncIterator[Asking]:
-    for number, message in enumerate(
-        [CLAIM, build_fired("abc"), build_fired("abd"), build_fired("xyz", "supply")]
-    ):
-        await harness.alerts.append(Draft(f"a{number}", "/health-monitor/t", "s", START, message))
+async def root(harness: Any) -> AsyncIterator[SilenceCaller]:
+    fired = (build_fired("abc"), build_fired("abd"), build_fired("xyz", "supply"))
+    await append_alerts(harness.alerts, CLAIM, *fired)
     async with harness.running(tokens=lambda: FILE, enforce=True) as client:
-        yield Asking(client)
+        yield SilenceCaller(client.channel)
 
 
-async def test_a_silence_says_what_it_matches_and_is_shown_on_it_until_it_is_ended(root: Asking) -> None:
+async def test_a_silence_says_what_it_matches_and_is_shown_on_it_until_it_is_ended(
+    root: SilenceCaller,
+) -> None:
     before = datetime.now(UTC)
     answer = await root.silence("dagger=ab*", "severity=critical")
     silence = answer.silence
-    alerts = (await root.ask("ListAlerts", min_sequence=answer.sequence)).alerts
-    ended = await root.ask("ExpireSilence", id=silence.id)
-    again = await root.ask("ExpireSilence", id=silence.id)
+    alerts = (await root.call("ListAlerts", min_sequence=answer.sequence)).alerts
+    ended = await root.call("ExpireSilence", id=silence.id)
+    again = await root.call("ExpireSilence", id=silence.id)
 
     assert (answer.alerts, silence.author, silence.reason) == (2, "root", "deploy")
     assert silence.id.startswith("pricing/")
@@ -91,13 +73,13 @@ async def test_a_silence_says_what_it_matches_and_is_shown_on_it_until_it_is_end
         "xyz": "",
     }
     assert (ended, ended.silence.ended_by) == (again, "root")
-    alerts = (await root.ask("ListAlerts", min_sequence=ended.sequence)).alerts
+    alerts = (await root.call("ListAlerts", min_sequence=ended.sequence)).alerts
     assert not any(alert.HasField("silence") for alert in alerts)
     assert (await root.silences(), await root.silences(include_ended=True)) == ([], [silence.id])
 
 
 async def test_a_request_that_is_repeated_makes_one_silence_and_another_one_by_its_id_is_refused(
-    root: Asking, refusal: Refused, harness: Any
+    root: SilenceCaller, refusal: Refused, harness: Any
 ) -> None:
     first = await root.silence("dagger=abc", request_id="r1")
     again = await root.silence("dagger=abc", request_id="r1")
@@ -107,14 +89,16 @@ async def test_a_request_that_is_repeated_makes_one_silence_and_another_one_by_i
     assert (error.reason, await harness.alerts.end()) == ("REQUEST_ID_REUSED", 4)
 
 
-async def test_a_silence_that_is_only_checked_is_not_written(root: Asking, harness: Any) -> None:
+async def test_a_silence_that_is_only_checked_is_not_written(root: SilenceCaller, harness: Any) -> None:
     answer = await root.silence("dagger=nothing", validate_only=True)
 
     assert (answer.alerts, answer.silence.id, answer.sequence) == (0, "", 0)
     assert (await root.silences(), await harness.alerts.end()) == ([], 3)
 
 
-async def test_all_that_is_wrong_with_a_silence_is_said_at_once(root: Asking, refusal: Refused) -> None:
+async def test_all_that_is_wrong_with_a_silence_is_said_at_once(
+    root: SilenceCaller, refusal: Refused
+) -> None:
     wrong = await refusal(
         root.silence(
             "dagger=abc", "sevrity=critical", "no matcher",
@@ -137,26 +121,28 @@ async def test_all_that_is_wrong_with_a_silence_is_said_at_once(root: Asking, re
     assert {each.field for each in none.violations} == {"matchers", "reason", "begin", "duration"}
 
 
-async def test_a_team_has_a_hundred_silences_at_most(root: Asking, refusal: Refused) -> None:
+async def test_a_team_has_a_hundred_silences_at_most(root: SilenceCaller, refusal: Refused) -> None:
     for number in range(100):
         created = await root.silence(f"dagger=d{number}")
     error = await refusal(root.silence("dagger=abc"))
-    await root.ask("ExpireSilence", id=created.silence.id)
+    await root.call("ExpireSilence", id=created.silence.id)
 
     assert (error.reason, error.metadata["limit"]) == ("TOO_MANY_SILENCES", "100")
     assert (await root.silence("dagger=abc")).alerts == 1
-    first = await root.ask("ListSilences", page_size=60)
-    second = await root.ask("ListSilences", page_size=60, page_token=first.next_page_token)
+    first = await root.call("ListSilences", page_size=60)
+    second = await root.call("ListSilences", page_size=60, page_token=first.next_page_token)
     ends = [one.silence.end.ToMicroseconds() for page in (first, second) for one in page.silences]
     assert (len(ends), ends) == (100, sorted(ends))
 
 
 async def test_editors_silence_their_own_team_and_see_no_silence_of_another(
-    root: Asking, refusal: Refused
+    root: SilenceCaller, refusal: Refused
 ) -> None:
-    editor = await root.account("builds", "pricing", access_pb2.ROLE_EDITOR)
-    viewer = await root.account("look", "pricing", access_pb2.ROLE_VIEWER)
-    other = await root.account("other", "supply", access_pb2.ROLE_EDITOR)
+    for team in ("pricing", "supply"):
+        await root.register_team(team)
+    editor = await root.create_account("builds", "pricing", access_pb2.ROLE_EDITOR)
+    viewer = await root.create_account("look", "pricing", access_pb2.ROLE_VIEWER)
+    other = await root.create_account("other", "supply", access_pb2.ROLE_EDITOR)
     own, theirs = await editor.silence("dagger=*"), await other.silence("dagger=*", team="supply")
     of_all = await root.silence("condition=failed", team="")
     denied = [
@@ -165,43 +151,41 @@ async def test_editors_silence_their_own_team_and_see_no_silence_of_another(
             viewer.silence("dagger=*"),
             editor.silence("dagger=*", team="supply"),
             editor.silence("dagger=*", team=""),
-            editor.ask("ExpireSilence", id=theirs.silence.id),
-            editor.ask("ExpireSilence", id=of_all.silence.id),
+            editor.call("ExpireSilence", id=theirs.silence.id),
+            editor.call("ExpireSilence", id=of_all.silence.id),
         )
     ]
 
     assert (own.alerts, of_all.alerts) == (2, 3)  # of all teams, whatever matches: its own alone
     assert {error.code for error in denied} == {grpc.StatusCode.PERMISSION_DENIED}
     assert await editor.silences() == await viewer.silences() == [own.silence.id, of_all.silence.id]
-    assert (await editor.ask("ExpireSilence", id=own.silence.id)).silence.ended_by == "account:builds"
+    assert (await editor.call("ExpireSilence", id=own.silence.id)).silence.ended_by == "account:builds"
 
 
 async def test_who_was_never_told_of_what_is_over_within_a_silence_is_shown_as_such(
-    root: Asking, harness: Any
+    root: SilenceCaller, harness: Any
 ) -> None:
     created = await root.silence("dagger=abc")
     over = alerts_pb2.AlertResolved(meta=build_fired("abc").meta, summary="it runs again")
     await harness.alerts.append(Draft("over", "/health-monitor/t", "s", datetime.now(UTC), over))
-    listed = await root.ask(
+    listed = await root.call(
         "ListAlerts", dagger="abc", include_resolved=True, min_sequence=created.sequence + 1
     )
 
     assert [each.state for each in listed.alerts[0].deliveries] == [pb.AlertDelivery.STATE_WITHHELD]
 
 
-async def test_a_silence_that_is_not_there_is_not_ended(root: Asking, refusal: Refused) -> None:
+async def test_a_silence_that_is_not_there_is_not_ended(root: SilenceCaller, refusal: Refused) -> None:
     created = await root.silence("dagger=abc")
-    error = await refusal(root.ask("ExpireSilence", id=created.silence.id[:-1]))
+    error = await refusal(root.call("ExpireSilence", id=created.silence.id[:-1]))
 
     assert (error.code, error.metadata["suggestion"]) == (grpc.StatusCode.NOT_FOUND, created.silence.id)
 
 
 async def test_who_watches_an_alert_is_told_that_it_is_silenced(
-    root: Asking, harness: Any, steps: Any
+    root: SilenceCaller, harness: Any, steps: Any
 ) -> None:
-    stub = gateway_pb2_grpc.AlertServiceStub(root._client.channel)
-    request = pb.WatchAlertsRequest(dagger="abc", since_sequence=3)
-    watching = stub.WatchAlerts(request, metadata=root._metadata)
+    watching = root.bearer.WatchAlerts(pb.WatchAlertsRequest(dagger="abc", since_sequence=3))
     created = await root.silence("dagger=abc")
     (step,) = await steps(watching, 1)
 
