@@ -22,6 +22,7 @@ from fleet.decide import drain, packing, placement, reconcile, shadowing
 from fleet.fold import cordons, fact_changes, quotas
 from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
+from fleet.fold.horizon import STANDARD, Horizon
 from runtime.state.lease import Lease
 from scheduler.leader import replay_policy, replays, scheduler, starts
 from scheduler.leader.launcher import Launcher, Write
@@ -59,8 +60,8 @@ def without_id_dedup(patch: pytest.MonkeyPatch) -> None:
     """The fold takes a fact as often as it stands in the log."""
     begin = Fleet.__init__
 
-    def forgetting(fleet: Fleet) -> None:
-        begin(fleet)
+    def forgetting(fleet: Fleet, horizon: Horizon = STANDARD) -> None:
+        begin(fleet, horizon)
         fleet.facts = Forgetful()
 
     patch.setattr(Fleet, "__init__", forgetting)
