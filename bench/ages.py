@@ -30,14 +30,28 @@ def share_of(ordered: Sequence[float], share: float) -> float:
 
 
 def messages(kafka: str, topic: str, since: float) -> Iterator[Message]:
-    """Yield the messages of a topic from a time on (seconds), until none has come for five seconds."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "fresh", "enable.auto.commit": False})
+    """Yield the messages of a topic from a time on (seconds) that are there when this is called."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": "fresh",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
     partitions = consumer.list_topics(topic, 30).topics[topic].partitions
     starts = [TopicPartition(topic, number, int(since * 1000)) for number in partitions]
-    consumer.assign([place for place in consumer.offsets_for_times(starts, 30) if place.offset >= 0])
-    while (message := consumer.poll(5.0)) is not None:
-        if message.error() is None:
+    left = {place.partition: place for place in consumer.offsets_for_times(starts, 30) if place.offset >= 0}
+    ends = {number: consumer.get_watermark_offsets(place, 30)[1] for number, place in left.items()}
+    consumer.assign(list(left.values()))
+    while left:  # records go on coming meanwhile, so that a topic alone has no end
+        message = consumer.poll(5.0)
+        if message is None:
+            raise SystemExit(f"{topic}: Kafka gave no record for 5 s, and {len(left)} partitions are not read")
+        if message.error() is None and message.offset() < ends[message.partition()]:
             yield message
+        if message.error() is not None or message.offset() + 1 >= ends[message.partition()]:
+            left.pop(message.partition(), None)
     consumer.close()
 
 
