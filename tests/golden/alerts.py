@@ -63,6 +63,10 @@ def alerts_state(ledger: Ledger) -> dict[str, Any]:
             MessageToDict(build_message(silence)) | {"ended_by": silence.ended_by}
             for _, silence in sorted(ledger.silences.items())
         ],
+        "receiver_tests": [
+            [test.team, test.kind, test.actor, [MessageToDict(result) for result in test.results or ()]]
+            for test in ledger.receiver_tests.by_id.values()
+        ],
         "unreadable": [[record.sequence, record.type, record.digest.hex()] for record in ledger.unreadable],
     }
 

@@ -32,9 +32,13 @@ def commands() -> Iterator[tuple[str, Any]]:
     yield _ROOT, root
     for name in root.list_commands(None):
         _, command, _ = root.resolve_command(None, [name])
-        yield f"{_ROOT} {name}", command
-        for inner, below in getattr(command, "commands", {}).items():
-            yield f"{_ROOT} {name} {inner}", below
+        yield from _below(f"{_ROOT} {name}", command)
+
+
+def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    yield name, command
+    for inner, below in getattr(command, "commands", {}).items():
+        yield from _below(f"{name} {inner}", below)
 
 
 def flags(command: Any) -> set[str]:

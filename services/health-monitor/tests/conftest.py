@@ -212,6 +212,7 @@ class Running:
                 await self._timer(partial(self.monitor.deliveries.notify_outage, channel))
             await self._timer(self.monitor.team_deliveries.notify)
             await self._timer(self.monitor.team_deliveries.notify_outage)
+            await self._timer(self.monitor.receiver_tests.run)
 
     async def _timer(self, body: Callable[[], Awaitable[None]]) -> None:
         """As `host.every` runs it."""

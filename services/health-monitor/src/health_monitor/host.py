@@ -111,6 +111,7 @@ def build(
     every(app, INTERVAL.total_seconds(), "watchdog", monitor.call_watchdog)
     every(app, NOTIFY_S, "notify teams", monitor.team_deliveries.notify)
     every(app, NOTIFY_S, "notify the platform's team of an outage", monitor.team_deliveries.notify_outage)
+    every(app, NOTIFY_S, "test receivers", monitor.receiver_tests.run)
     deliveries = monitor.deliveries
     for channel in monitor.channels:
         every(app, NOTIFY_S, f"notify {channel.name}", partial(deliveries.notify, channel))

@@ -8,6 +8,7 @@
     alerts/leadership     the election, and the log of alerts
     alerts/journal        the outage that the log does not hold yet
     deliver/deliveries    notifications and their outcomes
+    deliver/receiver_tests  tests of receivers that people ask for
     deliver/watchdog      the dead man's switch
 
 Level-triggered: every timer looks at the whole state and does the next thing that is due, so nothing depends
@@ -45,6 +46,7 @@ from health_monitor.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM,
 from health_monitor.conditions.refusals import Refusals
 from health_monitor.conditions.row_rules import RowRules
 from health_monitor.deliver.deliveries import Deliveries
+from health_monitor.deliver.receiver_tests import ReceiverTests
 from health_monitor.deliver.team_receivers import TeamDeliveries, receivers_of_team
 from health_monitor.deliver.watchdog import INTERVAL, Watchdog
 from health_monitor.deliver.webhook import Channel, Webhooks
@@ -94,6 +96,7 @@ class Monitor:
             self.leadership, self._outage, webhooks=webhooks, policy=policy, clock=clock
         )
         self.team_deliveries = TeamDeliveries(self.deliveries, self.fleet, self.leadership, clock)
+        self.receiver_tests = ReceiverTests(self.leadership, self.fleet, channels, webhooks, clock)
         self._watchdog = Watchdog(watchdog, webhooks, clock)
         self._limits, self._clock = limits, clock
         self._judged_at: datetime | None = None
@@ -272,4 +275,5 @@ class Monitor:
         """Begin nothing more, and record deliveries under way, for `grace`; the followers must still run."""
         self.leadership.draining = True
         self.team_deliveries.stop()
+        self.receiver_tests.stop()
         await self.deliveries.drain(grace)

@@ -111,8 +111,10 @@ class Page:
     @property
     def facts(self) -> dict[str, str]:
         """Facts beside the summary, by label: measure, owner, last change, what to do, runbook. Unknown ones
-        are left out.
+        are left out. A test has none.
         """
+        if self.notify.is_test:
+            return {}
         texts = {
             "measured": self._measure_text(),
             "who has to act": _WHOSE[self.fired.domain or self._advice.domain],

@@ -368,6 +368,8 @@ class Notify:
     """End of the newest silence that held the alert back; None where none did."""
     group: GroupTurn | None = None
     """The group; None of an alert that is told by itself."""
+    is_test: bool = False
+    """True if nothing is wrong: somebody wants to know whether the receiver takes it."""
 
 
 def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:

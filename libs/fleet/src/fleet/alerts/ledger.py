@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import takewhile
 
 from daggers.v1 import alerts_pb2
+from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, extend_history
 from fleet.alerts.alert import (
@@ -32,6 +33,7 @@ from fleet.alerts.alert import (
     note_group_attempt,
     subject,
 )
+from fleet.alerts.receiver_tests import ReceiverTests
 from fleet.alerts.routed_groups import RoutedGroups, name_of
 from fleet.alerts.routing.inhibition import CAUSES, find_causes
 from fleet.alerts.routing.labels import list_labels
@@ -79,6 +81,7 @@ class Ledger:
         """By id, those of the last 30 days."""
         self.routes = TeamRoutes()
         self.routed = RoutedGroups(self.alerts)
+        self.receiver_tests = ReceiverTests()
         self._claims: set[str] = set()
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
@@ -128,6 +131,16 @@ class Ledger:
                 meta = report.fired.meta
                 before = self.alert_of(meta)
                 return self._put(before, apply_report(before, report), record)
+            case alerts_pb2.GroupNotificationSent() | alerts_pb2.GroupNotificationFailed() as event:
+                return event.notice.epoch == self.epoch and self._note_group_attempt(event, record)
+            case alerts_pb2.ReceiversTested() as tested:
+                return tested.epoch == self.epoch and self.receiver_tests.conclude(tested)
+            case message:
+                return self._apply_request(message, record)
+
+    def _apply_request(self, message: Message, record: Record) -> bool:
+        """Fold in what people ask for: a gateway wrote it, so it is no matter of epochs."""
+        match message:
             case alerts_pb2.SilenceCreated() as created:
                 return self._add_silence(created, record)
             case alerts_pb2.SilenceExpired() as expired:
@@ -137,10 +150,10 @@ class Ledger:
                 return given is not None and self._acknowledge(event.incidents, given, record)
             case alerts_pb2.AcknowledgementEnded() as event:
                 return self._acknowledge(event.incidents, None, record)
+            case alerts_pb2.ReceiverTestRequested() as requested:
+                return self.receiver_tests.request(requested, record)
             case alerts_pb2.RoutesChanged() as changed:
                 return self.routes.change(changed, record)
-            case alerts_pb2.GroupNotificationSent() | alerts_pb2.GroupNotificationFailed() as event:
-                return event.notice.epoch == self.epoch and self._note_group_attempt(event, record)
             case _:
                 return False
 

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
-from api_gateway.rpc import acknowledgements, paging, routes, silences
+from api_gateway.rpc import acknowledgements, paging, receiver_tests, routes, silences
 from api_gateway.rpc.alert_log import Alerts
 from api_gateway.rpc.alert_messages import build_alert
 from api_gateway.state.reader import set_degraded
@@ -142,6 +142,13 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         """Say who would be told of an alert, why, and when. Raises: ApiError."""
         await self._wait_for(context, 0)
         return routes.explain(request, self._alerts, self._fleet)
+
+    async def TestReceivers(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.TestReceiversRequest, context: Context
+    ) -> gateway_pb2.TestReceiversResponse:
+        """Send a test to receivers of a team, and return their answers. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return await receiver_tests.run(request, self._alerts, self._fleet, context)
 
     async def _begin_list(
         self, request: ListRequest, context: Context, of: str, wrong: Iterable[Violation] = ()

@@ -172,6 +172,15 @@ class Leadership:
             draft = Draft(fact_id, self._election.source, TEAM + notice.team, self._clock(), event)
             await self.follower.append(draft)
 
+    async def write_tested(self, event: alerts_pb2.ReceiversTested) -> None:
+        """Append what became of a test of receivers, with this leader's epoch. Raises: LogUnavailable."""
+        event.epoch = self._election.epoch
+        with unit_of_work("receiver_test", test=event.test_id):
+            note(delivered=sum(result.delivered for result in event.results), receivers=len(event.results))
+            fact_id = f"{event.epoch}/receiver-test/{event.test_id}"
+            draft = Draft(fact_id, self._election.source, event.test_id, self._clock(), event)
+            await self.follower.append(draft)
+
     async def bring_in(self, report: alerts_pb2.OutageReported) -> None:
         """Append the report of an outage, whoever leads by now. Raises: LogUnavailable."""
         draft_id = outage.draft_id(report)

@@ -100,8 +100,9 @@ def _document(page: Page) -> dict[str, Any]:
             "resolved": len(group.resolved),
             "alerts": [_describe(own) for own in page.pages[:_SHOWN]],
         }
+    turn = "alert.fired" if alert.firing else "alert.resolved"
     return {
-        "type": "alert.fired" if alert.firing else "alert.resolved",
+        "type": "receiver.test" if page.notify.is_test else turn,
         "timestamp": noticed.astimezone(UTC).isoformat(),
         "data": data,
     }
