@@ -11,11 +11,11 @@ from tests.documents.pages import ROOT, Page, slug
 
 from api_gateway.rpc.fleet_service import HOST_ALIVE
 from daggerspec import exits
+from fleet.conditions.dagger_conditions import SEVERITIES
 from fleet.decide import drain, placement, reconcile
 from fleet.fold.hosts import HOST_REGISTERED
 from fleet.health import advice
 from fleet.health.degradation import MEANINGS, Reason
-from health_monitor.conditions.dagger_conditions import SEVERITIES
 from health_monitor.page import runbook
 
 RUNBOOK = Page(ROOT / "docs" / "operations.md")

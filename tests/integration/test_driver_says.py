@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from fleet import Dagger
+from fleet.conditions.dagger_conditions import diagnose
 from fleet.fold.phases import DEGRADED
 from fleet.health import watch
 from fleet.health.degradation import DRIVER_REASONS, SHOWN, Evidence, Limits, degradation_reasons
-from health_monitor.conditions.dagger_conditions import diagnose
 from runtime.launch import symptoms
 from runtime.launch.symptoms import Symptoms
 from runtime.references import loading

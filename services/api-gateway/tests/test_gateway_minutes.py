@@ -1,4 +1,6 @@
-"""ReadMetrics: what daggers did in each minute of the last day, kept over a restart, and bounded."""
+"""ReadMetrics: what daggers did in each minute of the last day, kept over a restart, and bounded; and what
+conditions would have done by them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
+from daggers.v1 import (
+    access_pb2,
+    alerts_pb2,
+    events_pb2,
+    gateway_pb2,
+    gateway_pb2_grpc,
+    rules_pb2,
+    telemetry_pb2,
+)
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -201,3 +212,46 @@ async def test_a_thousand_daggers_take_less_than_200_mib_on_disk(world: SavingWo
 
     assert 1_000 * sum(len(block) for block in blocks) < 200 * 2**20
     assert sum(number >= 0 for number in sums.since(0)[1][0]) == MINUTES
+
+
+async def explain(client: Any, condition: alerts_pb2.AlertCondition.ValueType) -> pb.ExplainConditionResponse:
+    stub = gateway_pb2_grpc.AlertServiceStub(client.channel)
+    request = pb.ExplainConditionRequest(dagger=NAME, condition=condition)
+    answer: pb.ExplainConditionResponse = await stub.ExplainCondition(request, timeout=10)
+    return answer
+
+
+async def test_a_condition_is_explained_by_whose_word_counts_and_what_the_minutes_tell(
+    ready: Any, harness: Any
+) -> None:
+    said = rules_pb2.ConditionLimits
+    monitor = alerts_pb2.MonitorStarted(
+        monitor_id="one", conditions={"late_rows": said(limit=0.01, hold=Duration(seconds=10))}
+    )
+    await harness.alerts.append(Draft("m", "/test", "health-monitor", NOON, monitor))
+    platform = access_pb2.Team(name="platform", conditions={"late_rows": said(limit=0.05)})
+    stub = gateway_pb2_grpc.AccessServiceStub(ready.channel)
+    await stub.RegisterTeam(pb.RegisterTeamRequest(team=platform), timeout=10)
+    generation = await running(ready)
+    await beats(harness, generation, ago=600, rows_in=5)
+    await beats(harness, generation, ago=300, rows_in=105, late_rows=20)
+    await beats(harness, generation, ago=0, rows_in=305, late_rows=20)
+    await until(ready, 300)
+
+    late = await explain(ready, alerts_pb2.ALERT_CONDITION_LATE_ROWS)
+    failed = await explain(ready, alerts_pb2.ALERT_CONDITION_FAILED)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await explain(ready, alerts_pb2.ALERT_CONDITION_KAFKA_AWAY)
+
+    settings = {setting.name: (setting.value, setting.whose) for setting in late.settings}
+    assert settings == {
+        "limit": (0.05, "platform"),
+        "clear": (0.025, "default"),
+        "hold": (10, "health monitor"),
+    }
+    assert (late.unit, late.holds) == ("share", False)
+    assert (late.history.fired, late.history.greatest) == (1, pytest.approx(0.2))
+    assert late.history.minutes >= 3
+    assert not late.HasField("alert")
+    assert not failed.HasField("history")
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT

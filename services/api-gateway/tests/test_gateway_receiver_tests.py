@@ -58,7 +58,7 @@ async def test_a_test_is_answered_with_what_the_far_side_said(root: AlertCaller,
     ]
 
     assert list(answer.results) == [REFUSED]
-    assert [(each.team, each.kind, each.actor) for each in asked] == [("pricing", "slack", "editor")]
+    assert [(each.team, each.kind, each.actor) for each in asked] == [("pricing", "slack", "account:editor")]
 
 
 @pytest.mark.parametrize(
@@ -82,39 +82,39 @@ async def test_a_test_is_answered_with_what_the_far_side_said(root: AlertCaller,
 )
 async def test_a_test_of_what_is_not_there_is_refused(
     root: AlertCaller,
-    refused: Refused,
+    refusal: Refused,
     fields: dict[str, str],
     code: grpc.StatusCode,
     reason: str,
     said: str,
 ) -> None:
-    error = await refused(root.call("TestReceivers", **fields))
+    error = await refusal(root.call("TestReceivers", **fields))
 
     assert error.code == code
     assert reason in (error.reason, *(violation.reason for violation in error.violations))
     assert said in error.message + str(error.violations)
 
 
-async def test_only_editors_of_the_team_test_its_receivers(root: AlertCaller, refused: Refused) -> None:
+async def test_only_editors_of_the_team_test_its_receivers(root: AlertCaller, refusal: Refused) -> None:
     viewer = await root.create_account("viewer", "pricing", access_pb2.ROLE_VIEWER)
     other = await root.create_account("other", "supply", access_pb2.ROLE_OWNER)
-    errors = [await refused(caller.call("TestReceivers", team="pricing")) for caller in (viewer, other)]
+    errors = [await refusal(caller.call("TestReceivers", team="pricing")) for caller in (viewer, other)]
 
     assert {error.reason for error in errors} == {"ROLE_MISSING"}
 
 
-async def test_a_test_that_no_monitor_takes_says_so(root: AlertCaller, refused: Refused) -> None:
+async def test_a_test_that_no_monitor_takes_says_so(root: AlertCaller, refusal: Refused) -> None:
     request = pb.TestReceiversRequest(team="pricing")
-    error = await refused(root.bearer.TestReceivers(request, timeout=1.5))
+    error = await refusal(root.bearer.TestReceivers(request, timeout=1.5))
 
     assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "NO_MONITOR")
 
 
-async def test_people_are_not_woken_by_many_tests(root: AlertCaller, harness: Any, refused: Refused) -> None:
+async def test_people_are_not_woken_by_many_tests(root: AlertCaller, harness: Any, refusal: Refused) -> None:
     monitor = asyncio.create_task(answer_tests(harness.alerts))
     for _ in range(MOST):
         await root.call("TestReceivers", team="pricing")
-    error = await refused(root.call("TestReceivers", team="pricing"))
+    error = await refusal(root.call("TestReceivers", team="pricing"))
     monitor.cancel()
 
     assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MUCH_ASKED")

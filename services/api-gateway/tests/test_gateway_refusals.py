@@ -152,8 +152,9 @@ async def test_a_state_that_is_not_reached_in_time_is_told_with_what_was_asked_a
     reader = StateReader(Follower(log, fold), fold, cast(Any, None))
     with pytest.raises(ApiError) as read:
         await reader.state(ending, 50)
+    service = AlertService(alerts, Fleet(), heartbeats=cast(Any, None), minutes=cast(Any, None))
     with pytest.raises(ApiError) as listed:
-        await AlertService(alerts, Fleet()).ListAlerts(pb.ListAlertsRequest(min_sequence=9), ending)
+        await service.ListAlerts(pb.ListAlertsRequest(min_sequence=9), ending)
 
     assert [(each.value.reason, each.value.metadata) for each in (read, listed)] == [
         ("NOT_REACHED", {"asked": "50", "reached": "-1"}),

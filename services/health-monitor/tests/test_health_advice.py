@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from fleet import Dagger
 from fleet.alerts.alert import Alert, Condition
+from fleet.conditions.dagger_conditions import OF_DAGGERS, SEVERITIES, diagnose
+from fleet.conditions.history import History
 from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -26,8 +28,6 @@ from fleet.health.advice import ADVICE, advise_condition
 from fleet.health.degradation import Limits
 from fleet.health.watch import Watch
 from health_monitor.alerts.alert import HeldFinding, Policy, decide
-from health_monitor.conditions.dagger_conditions import OF_DAGGERS, SEVERITIES, diagnose
-from health_monitor.conditions.history import History
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import Alert, Event, Notify, evolve, next_notification
+from fleet.conditions.finding import Finding, Measure
 from fleet.health.advice import Advice
 from health_monitor.alerts.alert import HeldFinding, Policy, conclude, decide, hold
-from health_monitor.conditions.finding import Finding, Measure
 from health_monitor.receivers import Permanent, Success, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -13,6 +13,8 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from fleet import Dagger
+from fleet.conditions.dagger_conditions import OF_DAGGERS, diagnose, to_probe
+from fleet.conditions.finding import Finding, Measure
 from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -29,8 +31,6 @@ from fleet.health import watch
 from fleet.health.advice import ADVICE, REFUSED
 from fleet.health.degradation import Limits
 from fleet.health.watch import Hearing, Watch
-from health_monitor.conditions.dagger_conditions import OF_DAGGERS, diagnose, to_probe
-from health_monitor.conditions.finding import Finding, Measure
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -13,14 +13,14 @@ from google.protobuf.message import Message
 from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
+from fleet.conditions import history
+from fleet.conditions.dagger_conditions import diagnose
+from fleet.conditions.finding import Finding, Measure
+from fleet.conditions.history import History
 from fleet.fold.phases import BACKING_OFF, FAILED, RUNNING, STOPPED, Phase
 from fleet.health import advice, watch
 from fleet.health.degradation import Limits
 from fleet.health.watch import Watch
-from health_monitor.conditions import history
-from health_monitor.conditions.dagger_conditions import diagnose
-from health_monitor.conditions.finding import Finding, Measure
-from health_monitor.conditions.history import History
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

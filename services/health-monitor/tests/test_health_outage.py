@@ -13,10 +13,10 @@ from pydantic import SecretStr
 
 from fleet.alerts.alert import Alert
 from fleet.alerts.ledger import Ledger
+from fleet.conditions.finding import Finding, Measure
 from health_monitor.alerts import outage
 from health_monitor.alerts.journal import FileJournal
 from health_monitor.alerts.outage import Reach, kafka_away
-from health_monitor.conditions.finding import Finding, Measure
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

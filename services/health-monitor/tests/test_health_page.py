@@ -15,10 +15,10 @@ from pydantic import SecretStr
 from chassis.durations import format_measure, format_span
 from fleet import Dagger
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
+from fleet.conditions.dagger_conditions import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
+from fleet.conditions.finding import Finding, Measure
 from fleet.health import advice
 from health_monitor.alerts.alert import HeldFinding, Policy, decide
-from health_monitor.conditions.dagger_conditions import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
-from health_monitor.conditions.finding import Finding, Measure
 from health_monitor.page import Page
 from health_monitor.receiver import event_errors, plain
 from health_monitor.receivers import pagerduty, slack

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from eventlog.testing import record
 from fleet import Dagger
 from fleet.alerts.ledger import Ledger
+from fleet.conditions.dagger_conditions import OF_DAGGERS, diagnose
 from fleet.fold.phases import RUNNING
 from fleet.health import watch
 from fleet.health.degradation import Limits
 from health_monitor.alerts import alert
 from health_monitor.alerts.judge import Judge
-from health_monitor.conditions.dagger_conditions import OF_DAGGERS, diagnose
 
 NOON = datetime(2026, 7, 22, 12, tzinfo=UTC)
 BEAT = timedelta(seconds=5)

@@ -12,6 +12,7 @@ from daggers.v1 import gateway_pb2
 
 from cli.commands.acknowledgement import acknowledge, unacknowledge
 from cli.commands.alert_text import find_alerts, line, second, table
+from cli.commands.condition_explanation import explain
 from cli.commands.receiver_test import receiver
 from cli.commands.route_explanation import explain_route
 from cli.commands.rule_test import try_rules
@@ -49,6 +50,7 @@ command(
     alerts, "route", example="daggers alerts route --for completed_bookings severity=critical tag_api=pay"
 )(explain_route)
 command(alerts, "test", example="daggers alerts test bookings.yaml --last 2h")(try_rules)
+command(alerts, "explain", example="daggers alerts explain completed_bookings late_rows")(explain)
 alerts.add_typer(receiver, name="receiver")
 
 

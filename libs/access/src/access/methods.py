@@ -371,6 +371,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "DeleteRoutes": Rule(Action.SILENCE, _in),
         "ListRoutes": Rule(Action.LOOK_AROUND, _nobodys, views.routes),
         "ExplainRoute": Rule(Action.READ, _about),
+        "ExplainCondition": Rule(Action.READ, _about),
         "TestReceivers": Rule(Action.SILENCE, _in),
     },
 }

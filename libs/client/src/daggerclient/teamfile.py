@@ -1,5 +1,6 @@
 """A team as it is written in YAML: `kind: team`, its name, where it is reached, who is in it and as what,
-who is told of alerts, how much its daggers may take, and whether they share drivers' processes.
+who is told of alerts, how much its daggers may take, whether they share drivers' processes, and when
+conditions of theirs are alerts.
 
 kind: team
 name: pricing
@@ -15,6 +16,8 @@ quotas:
   memory: {hard: 64g}
 isolation: shared
 share: platform
+conditions:
+  no_progress: {limit: 10m, hold: 1m}
 """
 
 from collections.abc import Iterable
@@ -23,6 +26,7 @@ from typing import Any
 import yaml
 from daggers.v1 import access_pb2
 
+from daggerclient.daggerfile import conditions
 from daggerclient.daggerfile.forms import MEMORY, Form
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.daggerfile.sinks import secret, shown_secret
@@ -31,7 +35,7 @@ from daggerclient.entryfile import begin_entry, finish_entry
 from daggerspec import receivers
 
 KIND = "team"
-KEYS = ("contact", "members", "receivers", "quotas", "isolation", "share")
+KEYS = ("contact", "members", "receivers", "quotas", "isolation", "share", "conditions")
 SHARES = ("team", "platform")
 """With whom its daggers share processes: with each other, or with those of all teams that say so."""
 COUNT = Form(lambda reader, node, path: reader.integer(node, path, most=2**53), lambda value: value)
@@ -73,6 +77,9 @@ def parse(text: str, file: str) -> access_pb2.Team:
         team.isolation = ISOLATION.read(reader, values["isolation"], "isolation")
     if "share" in values:
         team.shares_platform = reader.choice(values["share"], "share", SHARES) == "platform"
+    if "conditions" in values:
+        for label, said in conditions.read(reader, values["conditions"], "conditions").items():
+            team.conditions[label].CopyFrom(said)
     finish_entry(reader)
     return team
 
@@ -127,7 +134,8 @@ def to_document(team: access_pb2.Team) -> dict[str, Any]:
     document |= {"quotas": quotas} if quotas else {}
     if team.isolation:
         document["isolation"] = ISOLATION.show(team.isolation)
-    return document | ({"share": "platform"} if team.shares_platform else {})
+    document |= {"share": "platform"} if team.shares_platform else {}
+    return document | ({"conditions": conditions.show(team.conditions)} if team.conditions else {})
 
 
 def receivers_shown(team_receivers: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:

@@ -21,16 +21,17 @@ _NAME_LENGTH: Final = 200
 
 
 def without_tests(spec: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
-    """Copy what of a specification decides its rows: neither its tests, nor its alert rules."""
+    """Copy what of a specification decides its rows: neither its tests, nor what is said of its alerts."""
     rest = spec_pb2.DaggerSpec()
     rest.CopyFrom(spec)
     del rest.tests[:]
     del rest.alerts[:]
+    rest.conditions.clear()
     return rest
 
 
 def runs_alike(spec: spec_pb2.DaggerSpec, other: spec_pb2.DaggerSpec) -> bool:
-    """Return whether two specifications differ in their tests and alert rules at most: no driver has to end
+    """Return whether two specifications differ in their tests and alerts at most: no driver has to end
     for that, as it runs no tests, and takes rules between two batches.
     """
     return spec == other or without_tests(spec) == without_tests(other)

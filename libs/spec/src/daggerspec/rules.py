@@ -14,6 +14,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import (
     alertrules,
+    conditionlimits,
     defaults,
     executors,
     fields,
@@ -55,6 +56,8 @@ def violations(path: str, context: ValidationContext, resolutions: Sequence[Reso
         yield from querytests.violations(path, spec, context.output.columns if context.output else None)
     if spec.alerts:
         yield from alertrules.violations(f"{path}.alerts", spec)
+    if spec.conditions:
+        yield from conditionlimits.violations(f"{path}.conditions", spec.conditions)
     if spec.HasField("late"):
         yield from _late(f"{path}.late", context)
     yield from sinks.check_names(f"{path}.sinks", spec.sinks)

@@ -175,7 +175,9 @@ def assemble(ground: Ground, options: GatewayOptions) -> GatewayServices:
                 reader, ground.quarantine_follower, reads, masking, replays, allowances, hosts
             )
         ),
-        alerts=AlertService(ground.alerts, fleet, options.away),
+        alerts=AlertService(
+            ground.alerts, fleet, options.away, heartbeats=ground.heartbeats, minutes=ground.minutes
+        ),
         audits=AuditService(options.audit_topic),
         fleet=FleetService(fleet, writer, reader, hosts, ground.heartbeats),
     )

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 
 from chassis.metrics import LOG_DAMAGED, LOG_SEQUENCE, Metric
 from eventlog.topics import ALERTS, CONTROL
-from health_monitor.conditions.dagger_conditions import SEVERITIES
+from fleet.conditions.dagger_conditions import SEVERITIES
 from health_monitor.monitor import Monitor
 
 LEADS: Final = Metric("daggers_monitor_leads", "gauge", "1 while this monitor leads.")

@@ -34,6 +34,8 @@ from eventlog.tail import KafkaTail, Tail
 from fleet import ApplyResult, Fleet
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.alerts.ledger import Ledger
+from fleet.conditions.condition_limits import describe_limits
+from fleet.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
 from fleet.decide.rounds import Rounds
 from fleet.health.degradation import Limits
 from health_monitor.alerts import alert, outage, routing
@@ -42,7 +44,6 @@ from health_monitor.alerts.judge import Judge
 from health_monitor.alerts.leadership import PATIENCE_S, Identity, Leadership
 from health_monitor.alerts.outage import Journal, Outage
 from health_monitor.conditions import refusals, row_rules, team_quota
-from health_monitor.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
 from health_monitor.conditions.refusals import Refusals
 from health_monitor.conditions.row_rules import RowRules
 from health_monitor.deliver.deliveries import Deliveries
@@ -81,7 +82,15 @@ class Monitor:
         """
         self.channels = tuple(channels)
         self.fleet = Fleet()
-        self.leadership = Leadership(identity, alerts, beats, patience=patience, clock=clock, dead=dead)
+        self.leadership = Leadership(
+            identity,
+            alerts,
+            beats,
+            patience=patience,
+            clock=clock,
+            dead=dead,
+            conditions=describe_limits(limits, policy.hold),
+        )
         gap = max(limits.silence, patience)
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
         self.refusals = Refusals()
@@ -178,6 +187,8 @@ class Monitor:
             dagger=dagger,
             team=dagger.spec.team,
             change=self.observer.change(name),
+            settings=self.observer.settings(dagger),
+            launched=self.observer.watches[name].launched,
         )
         return turn if self.leadership.begins else None
 

@@ -65,6 +65,12 @@ def _quotas(team: access_pb2.Team) -> Any:
     return quotas_shown(team.quotas)
 
 
+def _conditions(team: access_pb2.Team) -> Any:
+    from daggerclient.daggerfile.conditions import show  # YAML, too
+
+    return show(team.conditions)
+
+
 def _seconds(span: Duration) -> float:
     return span.ToTimedelta().total_seconds()
 
@@ -285,9 +291,10 @@ _CONVERSION = Conversion(
         ),
         "StreamGrant": Layout("stream restricted teams read_sensitive"),
         "Team": Layout(
-            "name contact members receivers quotas isolation? shares_platform",
+            "name contact members receivers quotas isolation? shares_platform conditions",
             receivers=_receivers,
             quotas=_quotas,
+            conditions=_conditions,
         ),
         "TeamRole": Layout("team role"),
         "Vitals": Layout(

@@ -11,7 +11,7 @@ import yaml
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerclient.daggerfile import alerts, forward, late, sinks, tests
+from daggerclient.daggerfile import alerts, conditions, forward, late, sinks, tests
 from daggerclient.daggerfile.forms import CORES, MEMORY, ROWS, START, TEXT, TEXTS, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
@@ -47,11 +47,19 @@ def fill(
         if isinstance(value, Message):
             getattr(message, row.field).CopyFrom(value)
         elif isinstance(value, dict):
-            getattr(message, row.field).update(value)
+            _fill_map(getattr(message, row.field), value)
         elif isinstance(value, list):
             getattr(message, row.field).extend(value)
         else:
             setattr(message, row.field, value)
+
+
+def _fill_map(field: Any, values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
+        if isinstance(value, Message):
+            field[key].CopyFrom(value)
+        else:
+            field[key] = value
 
 
 def to_values(message: Message, rows: Sequence[KeyRow]) -> dict[str, Any]:
@@ -119,5 +127,6 @@ SPEC = (
     KeyRow("isolation", ISOLATION),
     KeyRow("executors", table(spec_pb2.Executors, EXECUTORS)),
     KeyRow("alerts", items(Form(alerts.read, alerts.show), "rules")),
+    KeyRow("conditions", Form(conditions.read, conditions.show)),
     KeyRow("tests", items(Form(tests.read, tests.show), "tests")),
 )

@@ -6,13 +6,13 @@ was sent while nobody could write is reported later, by whoever sent it: such a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from itertools import takewhile
 
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, rules_pb2
 from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, extend_history
@@ -71,6 +71,8 @@ class Ledger:
         """Sequence of the newest claim; -1 before the first."""
         self.leader: str = ""
         """Identity of the monitor that made it."""
+        self.monitor_conditions: Mapping[str, rules_pb2.ConditionLimits] = {}
+        """By condition: what its settings say; empty of monitors from before they said it."""
         self.alerts: dict[tuple[str, Condition], Alert] = {}
         """By subject (`Alert.subject`) and condition: those that ever fired, the one that changed last at the
         end.
@@ -223,6 +225,7 @@ class Ledger:
             return False
         self._claims.add(record.id)
         self.epoch, self.leader = record.sequence, claim.monitor_id
+        self.monitor_conditions = claim.conditions
         return True
 
     def _evolve(self, event: Event, record: Record) -> bool:

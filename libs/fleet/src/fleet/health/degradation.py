@@ -101,6 +101,8 @@ class Limits:
     """Share of the rows read that may be late; drivers tell of no smaller one."""
     overdue: timedelta = timedelta(seconds=spec_limits.OVERDUE_S)
     """Time beyond its due end for which a window may stay open; drivers report no shorter one."""
+    behind: timedelta = timedelta(seconds=spec_limits.BEHIND_S)
+    """Time for which event time may wait for a partition; drivers report no shorter one."""
     restarts: int = 3
     """Number of ends of a driver that is a restart loop within `restarts_within`."""
     restarts_within: timedelta = timedelta(hours=1)

@@ -27,7 +27,7 @@ from api_gateway.validate.dagger_requests import DaggerRequests, meta_of, refuse
 from api_gateway.validate.reachability import Reach
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
-from daggerspec import destination, fields, isolation, receivers, sinks
+from daggerspec import conditionlimits, destination, fields, isolation, receivers, sinks
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 from fleet import Answer, Fleet, Refusal
@@ -407,6 +407,7 @@ def _team(team: access_pb2.Team) -> Iterator[Violation]:
         yield from principal.violations(f"team.members[{number}].principal", member.principal)
     yield from receivers.violations("team.receivers", team.receivers)
     yield from isolation.value_violations("team.isolation", team.isolation)
+    yield from conditionlimits.violations("team.conditions", team.conditions)
     for name, quota in ((field.name, value) for field, value in team.quotas.ListFields()):
         if name in quotas.WARNED_ONLY and quota.HasField("hard"):
             text = "has no hard bound: nothing stops records that flow; say soft"

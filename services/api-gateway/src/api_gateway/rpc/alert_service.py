@@ -15,9 +15,11 @@ from typing import Final, Protocol
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
-from api_gateway.rpc import acknowledgements, paging, receiver_tests, routes, silences
+from api_gateway.rpc import acknowledgements, explain_condition, paging, receiver_tests, routes, silences
 from api_gateway.rpc.alert_log import Alerts
 from api_gateway.rpc.alert_messages import build_alert
+from api_gateway.state.heartbeat_cache import HeartbeatCache
+from api_gateway.state.minute_sums import MinuteCache
 from api_gateway.state.reader import set_degraded
 from api_gateway.validate import request_fields
 from api_gateway.watch_limits import begin, damage_error, draining_error
@@ -46,9 +48,18 @@ class ListRequest(paging.PageRequest, Protocol):
 class AlertService(gateway_pb2_grpc.AlertServiceServicer):
     """Serves alerts and their notifications."""
 
-    def __init__(self, alerts: Alerts, fleet: Fleet, away: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self,
+        alerts: Alerts,
+        fleet: Fleet,
+        away: Callable[[], str] = lambda: "",
+        *,
+        heartbeats: HeartbeatCache,
+        minutes: MinuteCache,
+    ) -> None:
         """Remember the alerts. `away`: why the log cannot be followed now; empty while it is."""
         self._alerts, self._fleet = alerts, fleet
+        self._heartbeats, self._minutes = heartbeats, minutes
         self._away = away
 
     async def ListAlerts(  # noqa: N802 - gRPC's name
@@ -142,6 +153,13 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         """Say who would be told of an alert, why, and when. Raises: ApiError."""
         await self._wait_for(context, 0)
         return routes.explain(request, self._alerts, self._fleet)
+
+    async def ExplainCondition(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ExplainConditionRequest, context: Context
+    ) -> gateway_pb2.ExplainConditionResponse:
+        """Say when a condition of a dagger is an alert, and what is so now. Raises: ApiError."""
+        await self._wait_for(context, 0)
+        return explain_condition.explain(request, self._alerts, self._fleet, self._heartbeats, self._minutes)
 
     async def TestReceivers(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.TestReceiversRequest, context: Context

@@ -92,6 +92,10 @@ class HeartbeatCache:
         self._store_watch(dagger, launched)
         return launched
 
+    def hearing(self, now: datetime) -> datetime | None:
+        """Return since when heartbeats arrive without a gap; None while this gateway hears none."""
+        return self._hearing.begin(now)
+
     def vitals(self, dagger: Dagger) -> vitals_pb2.Vitals:
         """Return the vitals of a dagger: its state, rates and warnings now."""
         now = self._now()

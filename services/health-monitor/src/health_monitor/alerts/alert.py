@@ -25,10 +25,10 @@ from fleet.alerts.alert import (
     dedup_key,
     dedup_key_of,
 )
+from fleet.conditions.dagger_conditions import SEVERITIES
+from fleet.conditions.finding import Finding
 from fleet.decide.backoff import delay
 from fleet.health import advice
-from health_monitor.conditions.dagger_conditions import SEVERITIES
-from health_monitor.conditions.finding import Finding
 from health_monitor.receivers import Outcome, Permanent, Success, Temporary
 
 _SUMMARY_LIMIT: Final = 500

@@ -5,14 +5,15 @@ The outcomes of its beats tell the leader whether Kafka takes records at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Final
 
-from daggers.v1 import alerts_pb2
+from daggers.v1 import alerts_pb2, rules_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from election import Beats, Election, ElectionEvents, Holder, LeadershipLost
@@ -37,11 +38,16 @@ class Identity:
     host: str
 
 
-def election_events(ledger: Ledger) -> ElectionEvents:
-    """Describe the election of the leading monitor: its events, and its leader according to the ledger."""
+def election_events(
+    ledger: Ledger, conditions: Mapping[str, rules_pb2.ConditionLimits] = MappingProxyType({})
+) -> ElectionEvents:
+    """Describe the election of the leading monitor: its events, and its leader according to the ledger.
+
+    conditions: limits of conditions by the settings of this monitor.
+    """
     return ElectionEvents(
         "health-monitor",
-        claim=lambda me, host: alerts_pb2.MonitorStarted(monitor_id=me, host=host),
+        claim=lambda me, host: alerts_pb2.MonitorStarted(monitor_id=me, host=host, conditions=conditions),
         beat=lambda epoch, me: alerts_pb2.MonitorBeat(epoch=epoch, monitor_id=me),
         holder=lambda: Holder(ledger.epoch, ledger.leader) if ledger.epoch >= 0 else None,
     )
@@ -59,8 +65,10 @@ class Leadership:
         patience: timedelta,
         clock: Callable[[], datetime],
         dead: Callable[[str], bool],
+        conditions: Mapping[str, rules_pb2.ConditionLimits] = MappingProxyType({}),
     ) -> None:
         """`patience`: silence of a leader after which another claims. `beats`: log of the beats.
+        `conditions`: limits of conditions by the settings.
         `dead`: proves the death of a monitor by its id.
         """
         self.ledger = Ledger()
@@ -71,7 +79,7 @@ class Leadership:
         """Whether it is shutting down, and begins nothing more."""
         self._clock = clock
         self._election = Election(
-            election_events(self.ledger),
+            election_events(self.ledger, conditions),
             self.follower,
             beats,
             id=identity.monitor_id,

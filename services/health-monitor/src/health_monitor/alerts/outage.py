@@ -26,7 +26,7 @@ from fleet.alerts.alert import (
     dedup_key,
     next_notification,
 )
-from health_monitor.conditions.finding import Finding, seconds
+from fleet.conditions.finding import Finding, seconds
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
 _FAILURES: Final = 2

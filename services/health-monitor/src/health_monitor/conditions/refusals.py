@@ -18,8 +18,8 @@ from chassis.durations import format_span
 from eventlog import Record
 from fleet.alerts.alert import PRINCIPAL
 from fleet.alerts.ledger import Ledger
+from fleet.conditions.finding import Finding, Measure
 from fleet.fold.answers import some
-from health_monitor.conditions.finding import Finding, Measure
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_REFUSALS
 MOST: Final = 20

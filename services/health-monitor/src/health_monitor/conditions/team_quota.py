@@ -11,10 +11,10 @@ from daggers.v1 import alerts_pb2
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import TEAM
 from fleet.alerts.ledger import Ledger
+from fleet.conditions.finding import Finding, Measure
 from fleet.fold import quotas
 from fleet.health import vitals
 from fleet.health.watch import Watch
-from health_monitor.conditions.finding import Finding, Measure
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_TEAM_QUOTA
 

@@ -17,13 +17,15 @@ from eventlog import Record
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger, Fleet
 from fleet.alerts.alert import Condition
+from fleet.conditions import history
+from fleet.conditions.condition_limits import ConditionSettings, apply_limits, find_layers, list_settings
+from fleet.conditions.dagger_conditions import diagnose, to_probe
+from fleet.conditions.finding import Finding
+from fleet.conditions.history import History
 from fleet.health import watch
 from fleet.health.degradation import Limits
 from fleet.health.watch import Hearing, Watch
-from health_monitor.conditions import history, team_quota
-from health_monitor.conditions.dagger_conditions import diagnose, to_probe
-from health_monitor.conditions.finding import Finding
-from health_monitor.conditions.history import History
+from health_monitor.conditions import team_quota
 from health_monitor.observe import liveness
 
 _PROBES: Final = 16
@@ -67,14 +69,19 @@ class Observer:
     def findings(self, dagger: Dagger) -> Mapping[Condition, Finding]:
         """Judge the conditions of a dagger now; one without evidence is left out."""
         now = self._clock()
+        layers = find_layers(dagger.spec, self._fleet.catalogue)
         return diagnose(
             dagger,
             self.watches[dagger.name],
             now=now,
             hearing=self._hearing.begin(now),
-            limits=self._limits,
+            limits=apply_limits(self._limits, layers),
             history=self._histories.get(dagger.name, History()),
         )
+
+    def settings(self, dagger: Dagger) -> Mapping[Condition, ConditionSettings]:
+        """Return what the dagger, its team and the platform say of its conditions."""
+        return list_settings(find_layers(dagger.spec, self._fleet.catalogue))
 
     def finding_of_team(self, team: str) -> Finding | None:
         """Judge what a team uses now; None without evidence."""
@@ -141,7 +148,10 @@ class Observer:
             return
         if not self.begun:  # times of recalled records are by the clocks of several hosts: never go back
             time = max(time, current.heard_at or time)
-        self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, self._limits)
+        dagger = self._fleet.daggers.get(heartbeat.dagger)
+        layers = find_layers(dagger.spec, self._fleet.catalogue) if dagger is not None else ()
+        limits = apply_limits(self._limits, layers)
+        self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, limits)
 
     def _follow_launch(self, dagger: Dagger) -> None:
         """Begin a new watch for a new dagger, or a new launch."""

@@ -1,7 +1,7 @@
 """Find symptoms in a driver's own work: late rows, input without output. Pure.
 
 LATE_ROWS and NO_OUTPUT make a dagger DEGRADED (`fleet.health.degradation`) and raise an alert
-(`health_monitor.conditions.dagger_conditions`), with the measure and its limit from here.
+(`fleet.conditions.dagger_conditions`), with the measure and its limit from here.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Self
 
 from chassis.durations import format_span
+from fleet.conditions.finding import Finding, Measure, counted_long_enough
 from fleet.health.advice import ADVICE, QUARANTINED, REFUSED
 from fleet.health.degradation import Limits, share_kept_back, too_many
 from fleet.health.watch import Sample, Watch
-from health_monitor.conditions.finding import Finding, Measure, counted_long_enough
 
 
 def rate(watch: Watch, limits: Limits) -> Finding | None:

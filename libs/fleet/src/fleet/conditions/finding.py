@@ -39,14 +39,16 @@ class Finding:
     advice: Advice | None = None
     """Owner and next step, where more specific than those of the condition; None: those."""
 
-    def until_well_below(self, *, firing: bool) -> Finding:
-        """Apply hysteresis for an incident that fires: a share must fall to SHARE_ENDS of its limit to be
-        over, otherwise the alert would flap at the limit.
+    def until_well_below(self, *, firing: bool, clear: float | None = None) -> Finding:
+        """Apply hysteresis for an incident that fires: its measure must fall to `clear` to be over, otherwise
+        the alert would flap at the limit. None: a share to SHARE_ENDS of its limit, all else to the limit.
         """
         measure = self.measure
-        if not firing or self.active or self.final or measure is None or measure.unit != "share":
+        if not firing or self.active or self.final or measure is None:
             return self
-        return replace(self, active=measure.value > SHARE_ENDS * measure.limit)
+        if clear is None and measure.unit != "share":
+            return self
+        return replace(self, active=measure.value > (SHARE_ENDS * measure.limit if clear is None else clear))
 
 
 def counted_long_enough(watch: Watch, limits: Limits) -> bool:

@@ -9,16 +9,16 @@ from typing import Final
 from daggers.v1 import alerts_pb2, gateway_pb2
 
 from chassis.durations import format_span
-from daggerspec.limits import OVERDUE_S
+from daggerspec.limits import BEHIND_S, OVERDUE_S
 from fleet import Dagger
 from fleet.alerts.alert import Condition
+from fleet.conditions.finding import Finding, Measure, counted_long_enough, seconds, why
+from fleet.conditions.history import History
 from fleet.fold.phases import FAILED
 from fleet.health import advice
 from fleet.health.degradation import Limits, Reason, driver_warnings
 from fleet.health.trends import ends_lately
 from fleet.health.watch import Watch, pause, recent
-from health_monitor.conditions.finding import Finding, Measure, counted_long_enough, seconds, why
-from health_monitor.conditions.history import History
 
 DRIVER_CONDITIONS: Final[Mapping[Condition, tuple[Reason, str]]] = {
     alerts_pb2.ALERT_CONDITION_LATE_ROWS: (Reason.LATE_ROWS, "its rows come in time, but for a few"),
@@ -54,7 +54,7 @@ def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Lim
     ends = ends_lately(history.ends, dagger.update_time, limits, now)
     if len(ends) < limits.restarts:
         often = f"{advice.describe_ends(len(ends))} in {format_span(limits.restarts_within)}"
-        return Finding(False, often, now)
+        return Finding(False, often, now, measure=Measure(len(ends), limits.restarts, "count"))
     summary = f"{advice.describe_ends(len(ends))} in {format_span(now - ends[0])}: {why(history.error)}"
     measure = Measure(len(ends), limits.restarts, "count")
     owner = advice.advise_ended(history.error, dagger.last_good_version) if history.error else None
@@ -78,9 +78,10 @@ def lag_growing(watch: Watch, limits: Limits) -> Finding | None:
     grown = watch.growth
     if grown is None:
         return None
+    share = grown.share_left if grown.records >= limits.lag_records else 0.0
+    measure = Measure(share, limits.lag_share, "share")
     if not grown.too_much(limits):
-        return Finding(False, "its lag does not grow for good", grown.last.time)
-    measure = Measure(grown.share_left, limits.lag_share, "share")
+        return Finding(False, "its lag does not grow for good", grown.last.time, measure=measure)
     return Finding(True, str(grown), grown.first.time, measure=measure)
 
 
@@ -121,4 +122,6 @@ def _raise_limit(reason: Reason, limit: float, limits: Limits) -> float:
         return max(limit, limits.late_share)
     if reason == Reason.NO_OUTPUT:
         return limit + (limits.overdue.total_seconds() - OVERDUE_S)
+    if reason == Reason.PARTITION_BEHIND:
+        return limit + (limits.behind.total_seconds() - BEHIND_S)
     return limit

@@ -16,6 +16,9 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 from chassis.durations import format_span
 from fleet import Dagger
 from fleet.alerts.alert import Condition, Severity
+from fleet.conditions import quarantine_rate, trend_conditions
+from fleet.conditions.finding import Finding, seconds, why
+from fleet.conditions.history import History
 from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -40,9 +43,6 @@ from fleet.health.degradation import (
     stalled,
 )
 from fleet.health.watch import Watch, evidence_of
-from health_monitor.conditions import quarantine_rate, trend_conditions
-from health_monitor.conditions.finding import Finding, seconds, why
-from health_monitor.conditions.history import History
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_FAILED: alerts_pb2.ALERT_SEVERITY_CRITICAL,
