@@ -160,6 +160,14 @@ def test_the_document_of_an_alert_has_all_that_is_known_of_it(shell: Any) -> Non
             "silence": None,
             "acknowledgement": None,
             "id": ORDERS,
+            "labels": {
+                "dagger": "orders",
+                "condition": "quarantine_rate",
+                "severity": "warning",
+                "team": "pricing",
+            },
+            "holds_back": 0,
+            "cause": None,
         }
     ]
 

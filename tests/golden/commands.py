@@ -28,6 +28,8 @@ FILE = Path(__file__).with_name("commands.txt")
 M = TypeVar("M", bound=Message)
 Fill = Callable[[type[Any]], Any]
 ARGUMENTS: Final[dict[str, list[str]]] = {
+    "alerts explain": ["orders", "late_rows"],
+    "alerts receiver test": ["pricing/slack"],
     "cluster register": ["prod", "--spark-master", "local[2]"],
     "schema register": ["shop.proto"],
     "stream register": [

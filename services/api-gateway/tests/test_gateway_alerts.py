@@ -22,7 +22,7 @@ from eventlog.testing import START
 pb = gateway_pb2
 State = pb.AlertDelivery.State
 FAILED = alerts_pb2.ALERT_CONDITION_FAILED
-STALL = alerts_pb2.ALERT_CONDITION_NO_PROGRESS
+STALL, KAFKA = alerts_pb2.ALERT_CONDITION_NO_PROGRESS, alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
 CLAIM = alerts_pb2.MonitorStarted(monitor_id="one")
 
 
@@ -114,6 +114,13 @@ async def test_an_alert_says_all_that_is_known_of_it(harness: Any) -> None:
         severity=alerts_pb2.ALERT_SEVERITY_CRITICAL,
         summary="it was given up",
         generation=7,
+        labels={
+            "dagger": "abc",
+            "condition": "failed",
+            "severity": "critical",
+            "team": "pricing",
+            "domain": "external",
+        },
         team="pricing",
         deliveries=[
             pb.AlertDelivery(
@@ -183,6 +190,17 @@ async def test_all_that_is_wrong_with_a_list_is_said_at_once(harness: Any, refus
     assert {violation.field for violation in error.violations} == {
         "dagger", "page_size", "page_token", "min_sequence",
     }  # fmt: skip
+
+
+async def test_a_cause_and_what_it_holds_back_name_each_other(harness: Any) -> None:
+    await write(harness, CLAIM, fired("platform", KAFKA), fired("abc", STALL), fired("abc"))
+    client = await harness.start()
+
+    answer = await client.alerts.ListAlerts(pb.ListAlertsRequest(), timeout=10)
+
+    failed, stalled, cause = answer.alerts
+    assert (failed.cause, stalled.cause, cause.cause) == ("", cause.id, "")
+    assert [alert.holds_back for alert in answer.alerts] == [0, 0, 1]
 
 
 # ---- WatchAlerts -------------------------------------------------------------------------------------------

@@ -57,6 +57,10 @@ def summary(alert: gateway_pb2.Alert) -> str:
 def deliveries(alert: gateway_pb2.Alert) -> str:
     """Describe what holds an alert back, who looks after it, and its deliveries to its receivers."""
     parts = [", ".join(map(_delivery, alert.deliveries)) or "nobody"]
+    if alert.cause:
+        parts.append(f"held back by its cause {alert.cause}")
+    if alert.holds_back:
+        parts.append(f"holds back {alert.holds_back} alert{'' if alert.holds_back == 1 else 's'}")
     if alert.HasField("acknowledgement"):
         parts.insert(0, _describe_acknowledgement(alert.acknowledgement))
     if alert.HasField("silence"):

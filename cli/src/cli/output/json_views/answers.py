@@ -142,7 +142,7 @@ _CONVERSION = Conversion(
         "Alert": Layout(
             "dagger condition incident severity domain? summary next? since! fire_time! until resolution?"
             " value limit unit? generation team deliveries sequence rule? key values silence acknowledgement"
-            " id"
+            " id labels holds_back cause?"
         ),
         "AcknowledgeAlertsResponse": Layout("alerts sequence"),
         "UnacknowledgeAlertsResponse": Layout("alerts sequence"),

@@ -88,6 +88,8 @@ class Ledger:
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
         self._open_of_platform: set[Condition] = set()
+        self._causes: dict[tuple[str, Condition], tuple[str, Condition]] | None = None
+        """None: an alert has changed since they were found."""
 
     @property
     def position(self) -> LogPosition:
@@ -209,8 +211,20 @@ class Ledger:
         """Return the open alerts that another one holds back, with that one; who outlives it is told."""
         if not self._open_of_platform:
             return {}  # only what is wrong with the platform is a cause
-        labels = {key: list_labels(alert) for key, alert in self.alerts.items() if alert.firing}
-        return find_causes(labels, CAUSES)
+        if self._causes is None:
+            labels = {key: list_labels(alert) for key, alert in self.alerts.items() if alert.firing}
+            self._causes = find_causes(labels, CAUSES)
+        return self._causes
+
+    def list_held(self, alert: Alert) -> list[Alert]:
+        """List the open alerts that this one holds back as their cause."""
+        name = name_of(alert)
+        return [self.alerts[held] for held, cause in self.find_causes().items() if cause == name]
+
+    def find_cause(self, alert: Alert) -> Alert | None:
+        """Return the open alert that holds this one back as its cause; None where none does."""
+        cause = self.find_causes().get(name_of(alert))
+        return None if cause is None else self.alerts[cause]
 
     def find_silence(self, alert: Alert, now: datetime) -> Silence | None:
         """Return the silence that holds an alert back now; None without one."""
@@ -318,6 +332,7 @@ class Ledger:
         key = (after.subject, after.condition)
         self.alerts.pop(key, None)
         self.alerts[key] = replace(after, sequence=record.sequence)
+        self._causes = None
         if after.dagger == PLATFORM:
             (self._open_of_platform.add if after.firing else self._open_of_platform.discard)(after.condition)
         return True

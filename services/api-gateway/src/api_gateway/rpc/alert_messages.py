@@ -8,6 +8,7 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 
 from fleet.alerts.alert import Acknowledgement, Alert, Delivery
 from fleet.alerts.ledger import Ledger
+from fleet.alerts.routing.labels import list_labels
 from fleet.alerts.routing.silences import build_message
 
 
@@ -18,6 +19,7 @@ def build_alert(alert: Alert, ledger: Ledger, now: datetime) -> gateway_pb2.Aler
     fired = alert.fired or alerts_pb2.AlertFired()
     silence = ledger.find_silence(alert, now)
     given = alert.find_acknowledgement(now)
+    cause = ledger.find_cause(alert)
     answer = gateway_pb2.Alert(
         dagger=alert.dagger,
         condition=alert.condition,
@@ -39,6 +41,9 @@ def build_alert(alert: Alert, ledger: Ledger, now: datetime) -> gateway_pb2.Aler
         silence=None if silence is None else build_message(silence),
         acknowledgement=None if given is None else _build_acknowledgement(given),
         id=alert.id,
+        labels=list_labels(alert),
+        holds_back=len(ledger.list_held(alert)),
+        cause="" if cause is None else cause.id,
     )
     if fired.HasField("value"):
         answer.value = fired.value
