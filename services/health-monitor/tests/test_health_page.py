@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.policy import default
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +17,14 @@ from pydantic import SecretStr
 
 from chassis.durations import format_measure, format_span
 from fleet import Dagger
-from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
-from fleet.conditions.dagger_conditions import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
+from fleet.alerts.alert import HOST, PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
+from fleet.conditions.dagger_conditions import OF_HOSTS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
 from fleet.conditions.finding import Finding, Measure
 from fleet.health import advice
 from health_monitor.alerts.alert import HeldFinding, Policy, decide
 from health_monitor.page import Page
 from health_monitor.receiver import event_errors, plain
-from health_monitor.receivers import pagerduty, slack
+from health_monitor.receivers import alertmanager, email, pagerduty, slack, webhook
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -50,12 +53,14 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_REFUSALS: (34, 20, "count"),
     alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: (14.5, 10.0, "s"),
     alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: (2, 0, "count"),
+    alerts_pb2.ALERT_CONDITION_HOST_AWAY: (41.0, 30.0, "s"),
     alerts_pb2.ALERT_CONDITION_RULE: (0.081, 0.05, "number"),
 }
 OF_NO_DAGGER = (
     dict.fromkeys(OF_PLATFORM, PLATFORM)
     | dict.fromkeys(OF_TEAMS, f"{TEAM}pricing")
     | dict.fromkeys(OF_PRINCIPALS, f"{PRINCIPAL}user:ada@example.org")
+    | dict.fromkeys(OF_HOSTS, f"{HOST}alpha")
 )
 
 
@@ -119,6 +124,33 @@ def event_of(page: Page) -> dict[str, Any]:
     return event
 
 
+SHOWN_BY_ALL = (
+    alerts_pb2.ALERT_CONDITION_FAILED,
+    alerts_pb2.ALERT_CONDITION_LATE_ROWS,
+    alerts_pb2.ALERT_CONDITION_HOST_AWAY,
+)
+"""Conditions whose messages of every other kind of receiver are agreed, too: with and without a number."""
+
+
+def shown_by_others(page: Page) -> dict[str, Any]:
+    """The messages of the other kinds: what a mailbox, a webhook and an Alertmanager get."""
+    page = replace(page, attempted_at=NOON + 5 * MINUTE)
+    own = email.Settings(
+        url=SecretStr("smtp://u:p@smtp.example.org"), to="on-call@example.org", sender="daggers@example.org"
+    )
+    mail = message_from_bytes(email.request(page, own).message, policy=default)
+    body = mail.get_body()
+    assert body is not None
+    key = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
+    hook = webhook.request(page, webhook.Settings(url=SecretStr("https://a.example"), key=SecretStr(key)))
+    manager = alertmanager.request(page, alertmanager.Settings(url=SecretStr("https://b.example")))
+    return {
+        "email": {"subject": mail["subject"], "text": body.get_content().split("\n")},
+        "webhook": json.loads(hook.body),
+        "alertmanager": json.loads(manager.body),
+    }
+
+
 def shown() -> dict[str, Any]:
     """Every message there is, by condition and turn."""
     return {
@@ -126,6 +158,7 @@ def shown() -> dict[str, Any]:
             "slack": text_of(told(condition, resolved=over)).split("\n"),
             "pagerduty": event_of(told(condition, resolved=over)),
         }
+        | (shown_by_others(told(condition, resolved=over)) if condition in SHOWN_BY_ALL else {})
         for condition in CONDITIONS
         for over in (False, True)
     }

@@ -16,7 +16,7 @@ from cli.output.printer import Printer
 from daggerclient.times import duration
 
 FLAGS = {"dagger": "--for", "time": "--at"}
-_LABELS = ("condition", "severity", "domain", "rule")
+_LABELS = ("condition", "severity", "domain", "host", "rule")
 
 
 def explain_route(
@@ -26,7 +26,7 @@ def explain_route(
         list[str] | None,
         typer.Argument(
             metavar="LABEL=VALUE...",
-            help="Labels: condition, severity, domain, rule; any other is a column of a rule's key.",
+            help="Labels: condition, severity, domain, host, rule; any other is a column of a rule's key.",
         ),
     ] = None,
     instant: Annotated[

@@ -13,7 +13,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from chassis.durations import format_measure, format_span
 from daggerspec.alertrules import format_key
-from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
+from fleet.alerts.alert import HOST, PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
 from fleet.health import advice
 from fleet.health.advice import Advice
 
@@ -133,6 +133,8 @@ class Page:
         base = self.portal.rstrip("/")
         if self.alert.dagger.startswith(TEAM):
             return f"{base}/teams/{self.alert.dagger.removeprefix(TEAM)}"
+        if self.alert.dagger.startswith(HOST):
+            return f"{base}/hosts"
         if self.alert.dagger.startswith(PRINCIPAL):
             return f"{base}/audit?principal={quote(self.alert.dagger.removeprefix(PRINCIPAL), safe=':@')}"
         return base if self.alert.dagger == PLATFORM else f"{base}/daggers/{self.alert.dagger}"

@@ -31,6 +31,8 @@ TEAM: Final = "team/"
 """Prefix of a team's name in alerts of the team: no dagger's name has a slash."""
 PRINCIPAL: Final = "principal/"
 """Prefix of a principal in alerts about who calls: no dagger's name has a slash."""
+HOST: Final = "host/"
+"""Prefix of a host's name in alerts of the host: no dagger's name has a slash."""
 Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
 GroupNotification: TypeAlias = alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed
 

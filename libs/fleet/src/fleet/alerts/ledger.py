@@ -17,7 +17,6 @@ from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, extend_history
 from fleet.alerts.alert import (
-    PLATFORM,
     Acknowledgement,
     Alert,
     Condition,
@@ -26,6 +25,7 @@ from fleet.alerts.alert import (
     Notify,
     acknowledge,
     apply_report,
+    condition_label,
     evolve,
     give_up_untold,
     keep_shown,
@@ -35,7 +35,7 @@ from fleet.alerts.alert import (
 )
 from fleet.alerts.receiver_tests import ReceiverTests
 from fleet.alerts.routed_groups import RoutedGroups, name_of
-from fleet.alerts.routing.inhibition import CAUSES, find_causes
+from fleet.alerts.routing.inhibition import CAUSES, IS_CAUSE, find_causes
 from fleet.alerts.routing.labels import list_labels
 from fleet.alerts.routing.silences import (
     LONGEST,
@@ -87,7 +87,7 @@ class Ledger:
         self._claims: set[str] = set()
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
-        self._open_of_platform: set[Condition] = set()
+        self._open_causes: set[tuple[str, Condition]] = set()
         self._causes: dict[tuple[str, Condition], tuple[str, Condition]] | None = None
         """None: an alert has changed since they were found."""
 
@@ -209,8 +209,8 @@ class Ledger:
 
     def find_causes(self) -> dict[tuple[str, Condition], tuple[str, Condition]]:
         """Return the open alerts that another one holds back, with that one; who outlives it is told."""
-        if not self._open_of_platform:
-            return {}  # only what is wrong with the platform is a cause
+        if not self._open_causes:
+            return {}
         if self._causes is None:
             labels = {key: list_labels(alert) for key, alert in self.alerts.items() if alert.firing}
             self._causes = find_causes(labels, CAUSES)
@@ -333,8 +333,8 @@ class Ledger:
         self.alerts.pop(key, None)
         self.alerts[key] = replace(after, sequence=record.sequence)
         self._causes = None
-        if after.dagger == PLATFORM:
-            (self._open_of_platform.add if after.firing else self._open_of_platform.discard)(after.condition)
+        if condition_label(after.condition) in IS_CAUSE:
+            (self._open_causes.add if after.firing else self._open_causes.discard)(key)
         return True
 
 

@@ -61,6 +61,7 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_REFUSALS: alerts_pb2.ALERT_SEVERITY_ERROR,
     alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: alerts_pb2.ALERT_SEVERITY_ERROR,
+    alerts_pb2.ALERT_CONDITION_HOST_AWAY: alerts_pb2.ALERT_SEVERITY_CRITICAL,
     alerts_pb2.ALERT_CONDITION_RULE: alerts_pb2.ALERT_SEVERITY_WARNING,
 }
 """All conditions, with the severity of their alerts; a rule may say another."""
@@ -70,7 +71,9 @@ OF_TEAMS: Final = frozenset({alerts_pb2.ALERT_CONDITION_TEAM_QUOTA})
 """The conditions of teams."""
 OF_PRINCIPALS: Final = frozenset({alerts_pb2.ALERT_CONDITION_REFUSALS})
 """The conditions of principals, who call the gateway."""
-OF_NO_DAGGER: Final = OF_PLATFORM | OF_TEAMS | OF_PRINCIPALS
+OF_HOSTS: Final = frozenset({alerts_pb2.ALERT_CONDITION_HOST_AWAY})
+"""The conditions of hosts of drivers."""
+OF_NO_DAGGER: Final = OF_PLATFORM | OF_TEAMS | OF_PRINCIPALS | OF_HOSTS
 """The conditions of anything but daggers."""
 OF_RULES: Final = frozenset({alerts_pb2.ALERT_CONDITION_RULE})
 """The conditions that drivers judge, on the rows of their daggers (`row_rules`)."""

@@ -14,7 +14,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec import anew
 from daggerspec.exits import NO_EXECUTORS
-from fleet.alerts.alert import PRINCIPAL, TEAM, Condition
+from fleet.alerts.alert import HOST, PRINCIPAL, TEAM, Condition
 from fleet.health.degradation import Reason
 
 Domain = events_pb2.ErrorDomain
@@ -58,8 +58,8 @@ class Advice:
     """Next step; `{name}` is the dagger's. A command is a noun in it, which pages name a button for."""
 
     def next_of(self, name: str) -> str:
-        """Return the next step about this dagger, this team or this principal."""
-        return self.next.format(name=name.removeprefix(TEAM).removeprefix(PRINCIPAL))
+        """Return the next step about this dagger, this team, this host or this principal."""
+        return self.next.format(name=name.removeprefix(TEAM).removeprefix(HOST).removeprefix(PRINCIPAL))
 
 
 ADVICE: Final[Mapping[str, Advice]] = {
@@ -199,6 +199,12 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _EXTERNAL,
         "Bring its brokers back, everything else goes on by itself; `daggers log verify --kafka HOST:PORT`"
         " asks them.",
+    ),
+    "HOST_AWAY": Advice(
+        "host",
+        _EXTERNAL,
+        "Look whether the machine runs and reaches Kafka; `daggers host show {name}` says what runs there,"
+        " and `daggers host confirm-gone {name}` moves it where the machine is gone for good.",
     ),
     "TEAM_QUOTA": Advice("team", _USER, "Read `daggers team usage {name}`: it says what each dagger takes."),
     "REFUSALS": Advice(

@@ -17,6 +17,7 @@ from daggers.v1 import alerts_pb2
 
 from fleet import Dagger
 from fleet.alerts.alert import (
+    HOST,
     Alert,
     GroupNotification,
     GroupTurn,
@@ -124,11 +125,19 @@ def _build_fired(
         domain=owner.domain,
         last_change=change,
         next=owner.next_of(alert.dagger),
+        host=_find_host(alert, dagger),
     )
     fired.since.FromDatetime(finding.since)
     if finding.measure is not None:
         fired.value, fired.limit, fired.unit = finding.measure
     return fired
+
+
+def _find_host(alert: Alert, dagger: Dagger | None) -> str:
+    """Return the host that an alert is of, or that its driver runs on; empty where none does."""
+    if alert.dagger.startswith(HOST):
+        return alert.dagger.removeprefix(HOST)
+    return dagger.driver.host if dagger is not None and dagger.driver is not None else ""
 
 
 # ---- Conclude: the outcome of an attempt -> an event -------------------------------------------------------

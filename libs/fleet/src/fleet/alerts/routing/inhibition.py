@@ -25,26 +25,32 @@ class Inhibition:
     equal: tuple[str, ...] = ()
 
 
-def _follow_from_kafka(condition: str) -> Inhibition:
-    return Inhibition(source=(Matcher("condition", "kafka_away"),), target=(Matcher("condition", condition),))
-
-
-CAUSES: Final = tuple(
-    map(
-        _follow_from_kafka,
-        (
-            "unreachable",
-            "no_progress",
-            "no_output",
-            "no_input",
-            "lag_growing",
-            "restart_loop",
-            "partition_behind",
-            "freshness_missed",
-        ),
-    )
+_FOLLOW: Final = (
+    "unreachable",
+    "no_progress",
+    "no_output",
+    "no_input",
+    "lag_growing",
+    "restart_loop",
+    "partition_behind",
+    "freshness_missed",
 )
-"""Conditions that nobody has to be told of while Kafka is away."""
+"""Conditions that nobody has to be told of while Kafka, or the host of the dagger, is away."""
+_SOURCES: Final = {"kafka_away": (), "host_away": ("host",)}
+"""Conditions that are causes, with the labels that what follows from one shares with it."""
+CAUSES: Final = (
+    *(
+        Inhibition(
+            source=(Matcher("condition", source),), target=(Matcher("condition", condition),), equal=equal
+        )
+        for source, equal in _SOURCES.items()
+        for condition in _FOLLOW
+    ),
+    Inhibition(source=(Matcher("condition", "kafka_away"),), target=(Matcher("condition", "host_away"),)),
+)
+"""What follows from what. Nothing is heard of hosts while Kafka is away."""
+IS_CAUSE: Final = frozenset(_SOURCES)
+"""Labels of the conditions that are causes."""
 
 
 def find_causes(incidents: Mapping[T, Labels], rules: Sequence[Inhibition]) -> dict[T, T]:

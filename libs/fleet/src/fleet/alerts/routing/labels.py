@@ -10,7 +10,7 @@ from fleet.alerts.alert import Alert, condition_label, domain_name, severity_nam
 
 Labels: TypeAlias = Mapping[str, str]
 """Label -> value. One that an incident lacks is the same as an empty one."""
-NAMES: Final = ("dagger", "condition", "severity", "team", "domain", "rule")
+NAMES: Final = ("dagger", "condition", "severity", "team", "domain", "host", "rule")
 """Labels of incidents; those of a rule on rows have the values of its key, too: `key_COLUMN`."""
 KEY: Final = "key_"
 """Prefix of those labels."""
@@ -27,6 +27,7 @@ def list_labels(alert: Alert) -> Labels:
         "severity": severity_name(alert.fired.severity),
         "team": alert.fired.team,
         "domain": domain_name(alert.fired.domain).lower(),
+        "host": alert.fired.host,
         "rule": alert.rule,
         **{name_key_label(column): value for column, value in alert.key.items()},
     }

@@ -1,0 +1,100 @@
+"""Judges hosts: one that is away is one incident in place of those of its daggers. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from daggers.v1 import alerts_pb2, gateway_pb2
+
+from chassis.durations import format_span
+from fleet import Dagger, Fleet
+from fleet.alerts.alert import HOST, Alert
+from fleet.alerts.ledger import Ledger
+from fleet.conditions.finding import Finding, seconds
+from fleet.fold.phases import DEGRADED, RUNNING, UNREACHABLE
+from fleet.health.degradation import Limits, silent
+from fleet.health.watch import Watch, evidence_of
+
+CONDITION: Final = alerts_pb2.ALERT_CONDITION_HOST_AWAY
+LEAST: Final = 2
+"""Daggers that are silent together before their host is the cause: of one its own alert says as much."""
+_RUN: Final = (RUNNING, DEGRADED, UNREACHABLE)
+
+
+def find_silent_hosts(
+    fleet: Fleet,
+    ledger: Ledger,
+    watches: Mapping[str, Watch],
+    *,
+    now: datetime,
+    hearing: datetime | None,
+    limits: Limits,
+) -> dict[str, Finding]:
+    """Judge each host that may be away, and those with an open alert; nothing while this monitor is deaf."""
+    if hearing is None:
+        return {}
+    daggers: dict[str, list[Dagger]] = defaultdict(list)
+    heard: set[str] = set()
+    for dagger in fleet.daggers.values():
+        watched = watches.get(dagger.name)
+        if watched is not None and dagger.driver is not None and _runs(dagger):
+            daggers[dagger.driver.host].append(dagger)
+            if watched.heard_at is not None and now - watched.heard_at < limits.silence:
+                heard.add(dagger.driver.host)
+    opened = (
+        name.removeprefix(HOST)
+        for (name, condition), alert in ledger.alerts.items()
+        if condition == CONDITION and alert.firing
+    )
+    silent_hosts = (host for host, there in daggers.items() if host not in heard and len(there) >= LEAST)
+    hosts = sorted({*opened, *silent_hosts})
+    return {host: _judge(host, daggers.get(host, ()), watches, now, hearing, limits) for host in hosts}
+
+
+def is_recovering(
+    held: Iterable[Alert],
+    watches: Mapping[str, Watch],
+    *,
+    now: datetime,
+    hearing: datetime | None,
+    limits: Limits,
+) -> bool:
+    """Tell whether daggers that a host held back are heard, and not taken for reachable yet: their host is
+    over behind them, so that nobody is told of what is ending.
+    """
+    return any(
+        alert.condition == alerts_pb2.ALERT_CONDITION_UNREACHABLE
+        and not silent(evidence_of(watches[alert.dagger], now, hearing), limits)
+        for alert in held
+        if alert.dagger in watches
+    )
+
+
+def _runs(dagger: Dagger) -> bool:
+    return dagger.phase in _RUN and dagger.desired == gateway_pb2.DESIRED_RUNNING
+
+
+def _judge(
+    host: str,
+    daggers: Iterable[Dagger],
+    watches: Mapping[str, Watch],
+    now: datetime,
+    hearing: datetime,
+    limits: Limits,
+) -> Finding:
+    evidences = [evidence_of(watches[dagger.name], now, hearing) for dagger in daggers]
+    if not evidences:
+        return Finding(False, "no dagger runs there any more", now, final=True)
+    heard = sum(not silent(evidence, limits) for evidence in evidences)
+    quiet = min(evidence.quiet for evidence in evidences if evidence.quiet is not None)
+    measure = seconds(quiet, limits.silence)
+    if heard or len(evidences) < LEAST:
+        return Finding(False, f"{heard} of its {len(evidences)} daggers are heard", now, measure=measure)
+    summary = (
+        f"none of the {len(evidences)} daggers on {host} has been heard for {format_span(quiet)}: the host is"
+        " away, or its network is"
+    )
+    return Finding(True, summary, now - quiet, measure=measure)
