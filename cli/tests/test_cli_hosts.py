@@ -23,7 +23,15 @@ HISTORY: tuple[Message, ...] = (
     events_pb2.SchedulerStarted(scheduler_id="s", host="here"),
     events_pb2.DaggerRequested(meta=META, name="orders", spec={"cluster": "c", "team": "pricing"}),
     events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=0, name="orders"), version=1),
-    events_pb2.HostRegistered(scheduler_id="t", host="afar", cores=4, memory_mib=8192, version="0.3.0"),
+    events_pb2.HostRegistered(
+        scheduler_id="t",
+        host="afar",
+        cores=4,
+        memory_mib=8192,
+        version="0.3.0",
+        labels={"zone": "b"},
+        lacks=["users", "file /run/token"],
+    ),
     events_pb2.Launched(
         meta=events_pb2.FactMeta(epoch=0, name="orders", generation=2),
         driver=events_pb2.DriverHandle(host="afar", pid=7),
@@ -62,7 +70,11 @@ def test_a_host_is_listed_shown_and_confirmed_to_be_gone(there: Any) -> None:
     events = there("events")[1]
 
     assert [(host["name"], host["cores"]) for host in listed] == [("afar", 4)]
-    assert [line.split()[0] for line in shown[1].splitlines()] == ["NAME", "afar", "DAGGER", "orders"]
+    assert listed[0]["labels"] == {"zone": "b"}
+    assert listed[0]["lacks"] == ["users", "file /run/token"]
+    lines = shown[1].splitlines()
+    assert lines[2:4] == ["labels: zone=b", "lacks: users, file /run/token"]
+    assert [line.split()[0] for line in (*lines[:2], *lines[4:])] == ["NAME", "afar", "DAGGER", "orders"]
     assert (tried[0], tried[1]) == (0, "host afar can be confirmed to be gone\n")
     assert "without their checkpoints, which are on that host's disk: orders." in tried[2]
     assert before["gone"] is None

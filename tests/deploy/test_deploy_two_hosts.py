@@ -159,7 +159,7 @@ class LocalDeployment:
     def list_hosts(self) -> dict[str, Any]:
         """List the hosts that a scheduler has registered and that are heard, by name."""
         hosts = self.call("host", "list") or []
-        return {host["name"]: host for host in hosts if host.get("heard_time") and host.get("registered")}
+        return {host["name"]: host for host in hosts if host.get("heard_time") and host.get("register_time")}
 
     def _localize(self, value: str) -> str:
         places = {
@@ -218,11 +218,11 @@ def test_both_hosts_run_as_the_file_says_and_obey_the_operators_page(tmp_path: P
         until(lambda: deployment.list_hosts().get(SECOND, {}).get("leads"), tmp_path)
         problem = second.find_problem()
 
-    assert [hosts[name]["registered"]["labels"] for name in (FIRST, SECOND)] == [
+    assert [hosts[name]["labels"] for name in (FIRST, SECOND)] == [
         {"zone": "a", "disk": "ssd"},
         {"zone": "b"},
     ]
-    assert all(host["registered"]["shared_checkpoints"] for host in hosts.values())
+    assert all(host["shared_checkpoints"] for host in hosts.values())
     assert (hosts[FIRST]["leads"], hosts[SECOND]["leads"], problem) == (True, False, None)
     assert [words for words, answer in zip(lines, answers, strict=True) if answer is None] == []
     assert confirm_gone[:2] == ["host", "confirm-gone"]

@@ -68,6 +68,8 @@ class Bookings:
     """Of the topic."""
     producer: Mapping[str, str | int] = field(default_factory=dict)
     """Further properties of the producer."""
+    cluster: str = "local"
+    """Name of the cluster of stream and daggers."""
 
     def __post_init__(self) -> None:
         """Create the topic and register the stream."""
@@ -78,7 +80,7 @@ class Bookings:
         self._producer = Producer({"bootstrap.servers": self.bootstrap_servers, **self.producer})
         self.cli("schema", "register", PROTO)
         self.cli(
-            "stream", "register", self.name, "--cluster", "local", "--topic", self.name,
+            "stream", "register", self.name, "--cluster", self.cluster, "--topic", self.name,
             "--message", "it.v1.Booking", "--time-field", "event_timestamp",
         )  # fmt: skip
 
@@ -113,7 +115,7 @@ class Bookings:
                   "idle_timeout": changes.pop("idle_timeout", "5s"),
                   "start": changes.pop("start", "earliest")}  # fmt: skip
         name = f"d-{uuid4().hex[:8]}"
-        spec = {"name": name, "team": "it", "cluster": "local", "streams": [stream], "sql": COUNT_SQL,
+        spec = {"name": name, "team": "it", "cluster": self.cluster, "streams": [stream], "sql": COUNT_SQL,
                 "sinks": [{"influx": {}}], "trigger": "1s", "emit": "final"}  # fmt: skip
         path = folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(spec | changes, sort_keys=False))

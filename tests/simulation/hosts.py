@@ -53,6 +53,8 @@ class Host:
     """True while something else has all its memory."""
     cores: int = 2
     """Number of starts that it has at once."""
+    start_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that each start of a dagger takes, by name; that of any other takes a few."""
     boots: int = 1
     """Number of boots."""
     agent: int = AGENT
@@ -194,7 +196,8 @@ class SimulatedDriver:
         """When a shadow has read as far as the driver beside it."""
         if self.mute:
             return
-        world.later(world.random.uniform(1, 4), self._batch)
+        few_s = world.random.uniform(1, 4)
+        world.later(host.start_s.get(self.name, few_s), self._batch)
         world.later(world.random.uniform(1, 4), self._beat)
         if self.state is not None:
             world.later(world.random.uniform(1, 4), self._shadow)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -36,13 +35,8 @@ WANTED = {
 }
 
 
-def simulate(seed: int, state: Path, *, faulty_s: float = FAULTY_S) -> Counter[str]:
-    """Live through the seed; the faults it bore, by kind. Raises: Violation, with the last events."""
-    return lived(Life, seed, state, faulty_s=faulty_s).world.faults
-
-
 def lived(kind: type[L], seed: int, state: Path, *, faulty_s: float = FAULTY_S) -> L:
-    """A life of this kind, lived through. Raises: as `simulate`."""
+    """Live a life of this kind. Raises: Violation, with the last events."""
     loop = SimulatedLoop(Random(seed))
     failed: list[BaseException] = []
 

@@ -56,7 +56,7 @@ class People:
         self._founded = False
         self._done: set[Hashable] = set()
         """Requests that were begun in the end."""
-        self._retired = self._random.random() < 0.3
+        self.drains = self._random.random() < 0.3
         """Whether an administrator drains one of two hosts in the end."""
         self._shares = bool(SHARES) and self._random.random() < SHARES
         """Whether most daggers share processes."""
@@ -187,7 +187,7 @@ class People:
         hosts = self._crew.hosts
         able = self._crew.shared and all(host.agent and not host.gone for host in hosts)
         registered = all(host.name in self._world.control_witness.fleet.standings for host in hosts)
-        return hosts[0] if self._retired and able and registered and len(hosts) > 1 else None
+        return hosts[0] if self.drains and able and registered and len(hosts) > 1 else None
 
     def _of_catalogue(self, name: str) -> Any:
         """A stream with the name of a dagger comes and goes; somebody tries to remove the cluster of all."""

@@ -1,4 +1,4 @@
-"""Twenty rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Twenty-two rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 from daggers.v1 import events_pb2
 from tests.simulation import people
-from tests.simulation.life import FAULTY_S
+from tests.simulation.life import FAULTY_S, Life
+from tests.simulation.lost_host import LostHost
 
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger
@@ -24,7 +25,7 @@ from fleet.fold.facts import FACTS, Driver
 from fleet.fold.fleet import Fleet
 from fleet.fold.horizon import STANDARD, Horizon
 from runtime.state.lease import Lease
-from scheduler.leader import replay_policy, replays, scheduler, starts
+from scheduler.leader import replay_policy, replays, scheduler, silent_hosts, starts
 from scheduler.leader.launcher import Launcher, Write
 
 
@@ -163,7 +164,7 @@ def without_ends_of_drains(patch: pytest.MonkeyPatch) -> None:
 
 def without_start_limit(patch: pytest.MonkeyPatch) -> None:
     """Let all launches begin at once."""
-    patch.setattr(starts, "count_free", lambda *_: None)
+    patch.setattr(starts, "has_free_core", lambda *_, **__: True)
 
 
 def without_room(patch: pytest.MonkeyPatch) -> None:
@@ -194,18 +195,37 @@ def without_innocence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reconcile, "PROCESS_LOST", "")
 
 
+def without_critical_starts(patch: pytest.MonkeyPatch) -> None:
+    """Let critical daggers wait for the starts of all others."""
+    has_free_core = starts.has_free_core
+
+    def has(*arguments: Any, critical: bool) -> bool:
+        del critical
+        return has_free_core(*arguments, critical=False)
+
+    patch.setattr(starts, "has_free_core", has)
+
+
+def without_early_loss(patch: pytest.MonkeyPatch) -> None:
+    """Let a host be silent for half a minute longer before it is gone."""
+    patch.setattr(silent_hosts, "GONE_AFTER", silent_hosts.GONE_AFTER + timedelta(seconds=30))
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, which check misses it, and how long faults last for that to show soon.
 
-    check: part of the sentence of the check. faulty_s: in seconds.
+    check: part of the sentence of the check. faulty_s: in seconds. life: kind of the lives that show it.
     """
 
     remove: Callable[[pytest.MonkeyPatch], None]
     check: str
     faulty_s: float = FAULTY_S
+    life: type[Life] = Life
 
 
+LATE: Final = " after the loss of "
+"""Check of when critical daggers run again."""
 STARTED: Final = " starts generation "
 """Check of who starts a driver or an attempt: who intended it, or the agent that the intent names, once."""
 REMOVED: Final[Mapping[str, Rule]] = {
@@ -229,5 +249,7 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "room": Rule(without_room, " on the full "),
     "isolation": Rule(without_isolation, " has a process of its own, and joins "),
     "two deaths": Rule(without_suspicion, " was computing at two deaths, and joins ", faulty_s=400),
+    "critical starts": Rule(without_critical_starts, LATE, life=LostHost),
+    "silence of a host": Rule(without_early_loss, LATE, life=LostHost),
     "deaths of others": Rule(without_innocence, " counts a death of others "),
 }

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
-from tests.simulation.life import FAULTY_S, simulate
+from tests.simulation.life import FAULTY_S, Life, lived
 from tests.simulation.witness import Violation
 
 _CHUNK = 20
@@ -72,10 +72,10 @@ def quiet() -> Iterator[None]:
         structlog.configure(**before)
 
 
-def live(seed: int, *, faulty_s: float = FAULTY_S) -> Counter[str]:
-    """One life in a directory of its own; the faults it bore. Raises: Violation."""
+def live(seed: int, *, faulty_s: float = FAULTY_S, kind: type[Life] = Life) -> Counter[str]:
+    """Live a life of this kind in a directory of its own; the faults it bore. Raises: Violation."""
     with quiet(), tempfile.TemporaryDirectory() as state:
-        return simulate(seed, Path(state), faulty_s=faulty_s)
+        return lived(kind, seed, Path(state), faulty_s=faulty_s).world.faults
 
 
 if __name__ == "__main__":

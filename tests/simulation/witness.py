@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 
+from daggerspec.priority import is_critical
 from eventlog import Record
 from fleet import Dagger, Fleet
 from fleet.alerts.ledger import Ledger
@@ -64,6 +65,8 @@ class ControlWitness:
         """Of each dagger that was stopped to be started anew: the launch, and when."""
         self._stops: dict[str, datetime] = {}
         """When each dagger was last asked to stop."""
+        self._priorities: dict[str, datetime] = {}
+        """When each dagger last became critical, or stopped being so."""
         self._deaths: dict[str, list[datetime]] = {}
         """Of each dagger since its last edit: when processes died while it was computing."""
         self._movers: dict[str, tuple[str, int]] = {}
@@ -89,6 +92,8 @@ class ControlWitness:
             self._outstanding(record, message)
         if isinstance(message, events_pb2.DaggerRequested) and before and message.spec != before.spec:
             self._deaths.pop(record.subject, None)
+            if is_critical(message.spec) != is_critical(before.spec):
+                self._priorities[record.subject] = record.time
         if isinstance(message, events_pb2.StopRequested):
             self._stops[record.subject] = record.time
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
@@ -134,7 +139,7 @@ class ControlWitness:
 
     def _check_place(self, record: Record, message: events_pb2.LaunchIntended, before: Dagger) -> None:
         """Check that a host takes no new launch while it is cordoned or full, and no more starts than it has
-        cores.
+        cores; a critical dagger waits for critical ones alone.
 
         Raises: Violation.
         """
@@ -147,7 +152,7 @@ class ControlWitness:
         starts = [
             other.name
             for other in self.fleet.occupied_on(message.host)
-            if other.name != before.name
+            if self._holds_back(other, before, record.time)
             and other.phase == gateway_pb2.STARTING
             and record.time - other.phase_time < _START
         ]
@@ -167,7 +172,7 @@ class ControlWitness:
         busy = [
             other.name
             for other in self.fleet.occupied_on(host)
-            if other.name != before.name and self._takes_core(other, record.time)
+            if self._holds_back(other, before, record.time) and self._takes_core(other, record.time)
         ]
         is_first = self._replaced.get(before.name, (0, record.time))[0] != before.generation
         is_idle = not self._takes_core(before, record.time)
@@ -180,6 +185,18 @@ class ControlWitness:
                 f" beside {busy}: it has {cores} cores"
             )
         self._replaced[before.name] = before.generation, record.time
+
+    def _holds_back(self, other: Dagger, dagger: Dagger, now: datetime) -> bool:
+        """Tell whether the start of another dagger counts for a dagger: for a critical one that of critical
+        ones alone, as far as whoever leads must have read that.
+        """
+        is_critical_start = is_critical(other.spec) and self._knows_priority(other, now)
+        waits_for_all = not is_critical(dagger.spec) and self._knows_priority(dagger, now)
+        return other.name != dagger.name and (is_critical_start or waits_for_all)
+
+    def _knows_priority(self, dagger: Dagger, now: datetime) -> bool:
+        """Tell whether whoever leads must have read how critical a dagger is."""
+        return dagger.name not in self._priorities or now - self._priorities[dagger.name] > _LATE
 
     def _takes_core(self, dagger: Dagger, now: datetime) -> bool:
         """Tell whether a dagger starts, or was stopped for that and is still asked to run."""

@@ -10,7 +10,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from eventlog.testing import START
 from fleet import Dagger, Fleet
 from fleet.decide import starts
-from fleet.decide.starts import LONGEST_START, PATIENCE, count_free, count_starts, place_in_queue
+from fleet.decide.starts import LONGEST_START, PATIENCE, count_starts, has_free_core, place_in_queue
 from fleet.fold.dagger import create_dagger
 from fleet.fold.hosts import Standing
 from fleet.fold.phases import BACKING_OFF, PENDING, RUNNING, STARTING, STOPPING
@@ -38,10 +38,23 @@ def test_a_host_has_as_many_starts_as_cores_and_one_that_lasts_takes_none() -> N
     state = fleet(*started, running)
     soon, late = START + timedelta(seconds=1), START + LONGEST_START
 
-    assert count_free(state, "h", count_starts(state, soon)) == 0
-    assert count_free(state, "h", count_starts(state, late)) == 2
-    assert count_free(fleet(*started, cores=3), "h", count_starts(state, soon)) == 1
-    assert count_free(fleet(cores=0), "h", count_starts(state, soon)) is None
+    assert not has_free_core(state, "h", count_starts(state, soon), critical=False)
+    assert has_free_core(state, "h", count_starts(state, late), critical=False)
+    assert has_free_core(fleet(*started, cores=3), "h", count_starts(state, soon), critical=False)
+    assert has_free_core(fleet(cores=0), "h", count_starts(state, soon), critical=False)
+
+
+def test_a_critical_dagger_waits_for_starts_of_critical_ones_alone() -> None:
+    others = [dagger(name, phase=STARTING, host="h", generation=1) for name in "ab"]
+    critical = [dagger(name, spec=CRITICAL, phase=STARTING, host="h", generation=1) for name in "cd"]
+    soon = START + timedelta(seconds=1)
+    found = []
+    for started in (others, [*others, critical[0]], critical):
+        state = fleet(*started)
+        counts = count_starts(state, soon)
+        found.append([has_free_core(state, "h", counts, critical=each) for each in (False, True)])
+
+    assert found == [[False, True], [False, True], [False, False]]
 
 
 def test_a_driver_that_is_stopped_to_be_started_anew_takes_a_core_already_and_one_with_a_shadow_for_it() -> (
@@ -55,8 +68,8 @@ def test_a_driver_that_is_stopped_to_be_started_anew_takes_a_core_already_and_on
     decided = edited.but(name="d", shadow=replace(shadow, boundary=START))
     soon = START + timedelta(seconds=1)
 
-    assert count_starts(fleet(stopping, ending, edited, decided), soon) == {"h": 2}
-    assert count_starts(fleet(stopping, edited), START + LONGEST_START) == {}
+    assert count_starts(fleet(stopping, ending, edited, decided), soon).all == {"h": 2}
+    assert count_starts(fleet(stopping, edited), START + LONGEST_START).all == {}
 
 
 def test_who_runs_is_replaced_where_another_version_is_asked_for_and_no_stop_was_issued() -> None:
@@ -118,7 +131,8 @@ def test_who_wants_a_launch() -> None:
 
 def test_what_waits_for_its_turn_says_for_which_host_and_how_many_go_first() -> None:
     now = START + timedelta(seconds=1)
-    started = [dagger(name, phase=STARTING, host="h", generation=1) for name in "ab"]
+    started = [dagger(name, spec=CRITICAL, phase=STARTING, host="h", generation=1) for name in "ab"]
+    others = [one.but(spec=dagger("a").spec) for one in started]
     critical, other = dagger("critical", spec=CRITICAL), dagger("other", phase=STOPPING, ran_on="h")
     later = dagger("later", phase=BACKING_OFF, not_before=now + timedelta(seconds=9))
     full = dagger("full", last_error=events_pb2.DaggerError(reason="MAX_MEMORY"))
@@ -132,3 +146,4 @@ def test_what_waits_for_its_turn_says_for_which_host_and_how_many_go_first() -> 
     }
     assert starts.describe_waits(state, now).keys() == {"other"}
     assert starts.describe_waits(fleet(*started, critical, cores=3), now) == {}
+    assert starts.describe_waits(fleet(*others, critical, other), now).keys() == {"other"}

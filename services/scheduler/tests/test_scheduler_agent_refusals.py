@@ -220,6 +220,29 @@ def test_a_host_lacks_files_users_of_teams_and_the_reader() -> None:
     assert inventory(reader=False) == ["reader", "users", "file /a", "file /b"]
 
 
+def test_a_host_looks_for_files_of_what_is_registered_that_no_dagger_needs() -> None:
+    """Find what samples, previews and tests of sinks read, before there is any dagger."""
+    fleet = Fleet()
+    kafka = spec_pb2.KafkaAddress(bootstrap_servers="k:9093")
+    kafka.secret_properties["sasl.password"].file = "/run/kafka"
+    influx = spec_pb2.InfluxAddress(url="http://influx:8086", token={"name": "influx"})
+    secret = spec_pb2.Secret(name="influx", place={"file": "/run/influx"})
+    registrations: tuple[Message, ...] = (
+        events_pb2.SecretRegistered(meta=META, secret=secret),
+        events_pb2.ClusterRegistered(meta=META, cluster={"name": "c", "kafka": kafka, "influx": influx}),
+        events_pb2.SinkRegistered(meta=META, sink={"name": "s", "sink": needing(Path("/run/sink"))}),
+        events_pb2.ReferenceRegistered(meta=META, reference={"name": "r", "location": "/data/r"}),
+        events_pb2.ReferenceRegistered(meta=META, reference={"name": "far", "location": "s3a://b/r"}),
+    )
+    for sequence, event in enumerate(registrations):
+        assert fleet.apply(record(event, sequence=sequence)).changed
+    of_host = Inventory(fleet, has_user=lambda _: False, reader=True)
+
+    assert of_host.list_words() == [
+        *("file /data/r", "file /run/influx", "file /run/kafka", "file /run/sink"),
+    ]
+
+
 async def test_a_host_lacks_the_spark_master_of_which_no_address_answers() -> None:
     fleet, master = Fleet(), "spark://10.0.0.1:7077"
     cluster = spec_pb2.Cluster(name="far", spark_master=master)

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from typing import Final
+from uuid import uuid4
 
-from daggers.v1 import events_pb2
+import pytest
+from daggers.v1 import events_pb2, telemetry_pb2
+from services.scheduler.tests.scheduler_agents import THERE, agent, register
 from services.scheduler.tests.scheduler_world import DEADLINE_S, HOST, META, World
 
+from daggerspec import anew
+from eventlog import Draft
 from fleet import Fleet
-from fleet.fold.hosts import host_subject
+from fleet.fold.hosts import Standing, host_subject
+from scheduler.leader.host_watch import BEAT_EVERY, GONE_AFTER
+
+_LOOKS_S: Final = 0.15
+"""Time in which a leader looks at silent hosts at least once."""
+
+
+async def standing_of(world: World, host: str) -> Standing:
+    """Fold what stands in the log now, and return the standing of a host."""
+    unread = range(world.fleet.sequence + 1, await world.control.end() + 1)
+    for record in await world.control.read(unread):
+        world.fleet.apply(record)
+    return world.fleet.standing(host)
 
 
 def gone(host: str, epoch: int = 0) -> events_pb2.HostGone:
@@ -45,3 +64,33 @@ async def test_a_host_that_somebody_vouched_for_by_mistake_registers_again(world
 
     assert not standing.is_gone
     assert standing.has_lost(standing.loss.sequence - 1)  # type: ignore[union-attr] # as it was vouched for
+
+
+# ---- A host that is silent ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+async def test_a_silent_host_is_gone_while_the_shared_root_is_reached(
+    world: World, *, is_reached: bool
+) -> None:
+    """Take nobody for gone without the root: who leads may be the one that is cut off."""
+    root = world.state_dir / "shared"
+    async with agent(world, HOST):
+        if is_reached:
+            root.mkdir()
+            (root / anew.MARKER).touch()
+        await world.append(register(THERE, "nobody"), host_subject(THERE))
+        standing, silent = Standing(), timedelta(0)
+        while silent < 2 * GONE_AFTER and not standing.is_gone:
+            world.ahead += BEAT_EVERY
+            silent += BEAT_EVERY
+            beat = telemetry_pb2.SchedulerBeat(epoch=0)
+            await world.beats.append(Draft(uuid4().hex, "/test", "scheduler", world.now(), beat))
+            await asyncio.sleep(_LOOKS_S)
+            standing = await standing_of(world, THERE)
+
+    assert standing.is_gone is is_reached
+    assert silent >= GONE_AFTER
+    if standing.loss is not None:
+        assert standing.loss.event.cause == events_pb2.HOST_GONE_CAUSE_SILENCE
+        assert silent <= GONE_AFTER + 4 * BEAT_EVERY

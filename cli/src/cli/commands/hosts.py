@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import typer
-from daggers.v1 import gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2
 
 from cli.errors import RefusedError
 from cli.framework.arguments import Timeout
@@ -84,7 +84,7 @@ def show(session: Session, name: Name) -> None:
             gone = answer.host.gone
             why = f": {gone.message}" if gone.message else ""
             out.line(f"gone since {iso(gone.time)}, says {gone.actor or '?'}{why}")
-        for sentence in describe_cordon(answer.host):
+        for sentence in (*describe_registration(answer.host.registered), *describe_cordon(answer.host)):
             out.line(sentence)
         rows = [(dagger.name, dagger.team, gateway_pb2.Phase.Name(dagger.phase)) for dagger in answer.daggers]
         out.table(("DAGGER", "TEAM", "PHASE"), rows, empty="no dagger has a driver there")
@@ -198,6 +198,14 @@ def describe_move(move: gateway_pb2.HostMove) -> str:
     if move.to_host:
         return f"{move.dagger} starts on {move.to_host}"
     return f"{move.dagger} {'has stopped' if move.HasField('last_commit') else 'finishes its batch'}"
+
+
+def describe_registration(registered: events_pb2.HostRegistered) -> Iterator[str]:
+    """Yield the labels of a host, and what it lacks of what daggers may need."""
+    if registered.labels:
+        yield f"labels: {', '.join(f'{key}={value}' for key, value in sorted(registered.labels.items()))}"
+    if registered.lacks:
+        yield f"lacks: {', '.join(registered.lacks)}"
 
 
 def describe_cordon(host: gateway_pb2.Host) -> Iterator[str]:

@@ -214,14 +214,16 @@ _CONVERSION = Conversion(
         "GetTeamUsageResponse": Layout("quotas=uses daggers sequence", daggers=_costs),
         "HealthWarning": Layout("code object message domain? since! next"),
         "Host": Layout(
-            "name epoch leads daggers boot_id version cores memory_mib shared_checkpoints register_time"
-            " heard_time gone cordon room_left",
+            "name epoch leads daggers boot_id version cores memory_mib shared_checkpoints labels lacks"
+            " register_time heard_time gone cordon room_left",
             room_left=lambda host: host.room_left if host.HasField("room_left") else None,
             boot_id=lambda host: _registered_value(host, "boot_id"),
             version=lambda host: _registered_value(host, "version"),
             cores=lambda host: _registered_value(host, "cores"),
             memory_mib=lambda host: _registered_value(host, "memory_mib"),
             shared_checkpoints=lambda host: _registered_value(host, "shared_checkpoints"),
+            labels=lambda host: dict(host.registered.labels),
+            lacks=lambda host: list(host.registered.lacks),
         ),
         "HostCordon": Layout("time! actor message drains moves"),
         "HostLoss": Layout("time! cause? actor message"),

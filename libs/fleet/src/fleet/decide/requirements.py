@@ -5,7 +5,7 @@ A host registers what it lacks, in the words that are made here.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from typing import Final
 
 from daggers.v1 import spec_pb2
@@ -51,17 +51,32 @@ def list_words(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> list[str]:
     return words
 
 
+def list_registered_words(fleet: Fleet) -> list[str]:
+    """List the words for the files of all that is registered, whether a dagger needs it or not: samples,
+    previews and tests of sinks read them, too.
+    """
+    kinds = fleet.clusters, fleet.catalogue.sinks, fleet.catalogue.secrets
+    messages = (entry.value for entries in kinds for entry in entries.values())
+    tables = (entry.value for entry in fleet.references.values())
+    return [*map(format_file, sorted(_find_secret_files(fleet, messages) | _find_table_files(tables)))]
+
+
 def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
     """Find the absolute paths that a driver reads on its host: of secrets and of reference tables."""
-    files = {
-        place.file
-        for message in _list_messages(fleet, spec)
-        for reference in secrets.references(message)
-        if (place := _find_place(fleet, reference)).file
-    }
     sql = query.of(spec).sql
     tables = (entry.value for name, entry in fleet.references.items() if f"'{name}'" in sql)
-    return frozenset(files | {table.location for table in tables if table.location.startswith("/")})
+    return _find_secret_files(fleet, _list_messages(fleet, spec)) | _find_table_files(tables)
+
+
+def _find_secret_files(fleet: Fleet, messages: Iterable[Message]) -> frozenset[str]:
+    """Find the paths of the secrets that messages name."""
+    references = (reference for message in messages for reference in secrets.references(message))
+    return frozenset(place.file for one in references if (place := _find_place(fleet, one)).file)
+
+
+def _find_table_files(tables: Iterable[spec_pb2.ReferenceTable]) -> frozenset[str]:
+    """Find the paths of reference tables that are files of a host."""
+    return frozenset(table.location for table in tables if table.location.startswith("/"))
 
 
 def takes_environment(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> bool:

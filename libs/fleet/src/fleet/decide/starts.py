@@ -4,11 +4,15 @@ A start takes a core for about as long as it lasts. Thirty at once on two cores 
 after another, and run into every timeout there is. A start is over when its dagger runs, ends, or is
 DEGRADED; one that takes longer than `LONGEST_START` waits for something else than a core, and no other waits
 for it. A driver that is to be started anew runs until that start has its turn.
+
+A critical dagger waits for no start but those of critical ones: it is to run within its bound after the loss
+of a host, whatever else starts meanwhile (ADR 282).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 from zlib import crc32
@@ -29,10 +33,24 @@ Order = tuple[int, datetime, int, str]
 """Place of a dagger in the queue of a host; the smallest is next."""
 
 
-def count_starts(fleet: Fleet, now: datetime) -> Counter[str]:
-    """Count the starts that take a core now, or will as soon as a driver has ended, by host."""
-    starting = fleet.drivers.starting.values()
-    return Counter(fleet.host_of(dagger) for dagger in starting if takes_core(dagger, now))
+@dataclass(frozen=True, slots=True)
+class StartCounts:
+    """Numbers of the starts that take a core now, or will as soon as a driver has ended, by host."""
+
+    all: Counter[str] = field(default_factory=Counter)
+    critical: Counter[str] = field(default_factory=Counter)
+    """Those of critical daggers among them."""
+
+
+def count_starts(fleet: Fleet, now: datetime) -> StartCounts:
+    """Count the starts of each host."""
+    counts = StartCounts()
+    for dagger in fleet.drivers.starting.values():
+        if takes_core(dagger, now):
+            host = fleet.host_of(dagger)
+            counts.all[host] += 1
+            counts.critical[host] += is_critical(dagger.spec)
+    return counts
 
 
 def takes_core(dagger: Dagger, now: datetime) -> bool:
@@ -44,12 +62,15 @@ def takes_core(dagger: Dagger, now: datetime) -> bool:
     return (dagger.phase == STARTING or is_replaced) and now - dagger.phase_time < LONGEST_START
 
 
-def count_free(fleet: Fleet, host: str, starts: Counter[str]) -> int | None:
-    """Return how many starts may begin on a host now; None: it has not registered how many cores it has."""
+def has_free_core(fleet: Fleet, host: str, starts: StartCounts, *, critical: bool) -> bool:
+    """Tell whether a start may begin on a host now: of a critical dagger, or of another one.
+
+    A host that has not registered how many cores it has is never full.
+    """
     registered = fleet.standing(host).registered
     if registered is None or not registered.cores:
-        return None
-    return max(0, registered.cores - starts[host])
+        return True
+    return (starts.critical if critical else starts.all)[host] < registered.cores
 
 
 def wants_launch(dagger: Dagger) -> bool:
@@ -104,14 +125,17 @@ def describe_waits(fleet: Fleet, now: datetime) -> dict[str, str]:
         if standing.registered is not None and standing.cordon is None and not standing.is_gone
     ]
     starts = count_starts(fleet, now)
-    busy = {host for host in hosts if count_free(fleet, host, starts) == 0}
+    busy = {
+        critical: {host for host in hosts if not has_free_core(fleet, host, starts, critical=critical)}
+        for critical in (False, True)
+    }
     waits: dict[str, str] = {}
-    if not busy:
+    if not busy[False]:
         return waits
     due = [dagger for dagger in fleet.daggers.values() if _is_due(dagger, now)]
     for dagger in sorted(due, key=lambda dagger: place_in_queue(dagger, now)):
         possible = [dagger.ran_on] if dagger.ran_on in hosts else hosts
-        if busy.issuperset(possible):
+        if busy[is_critical(dagger.spec)].issuperset(possible):
             where = f"host {possible[0]} starts" if len(possible) == 1 else f"all {len(possible)} hosts start"
             before = f"; ahead of it in the queue: {len(waits):,}" if waits else ""
             waits[dagger.name] = f"{where} as many daggers as there are cores{before}"

@@ -128,7 +128,10 @@ def order_by_files(fleet: Fleet, routes: Sequence[HostRoute], spec: spec_pb2.Dag
 
 
 ELSEWHERE: Final = frozenset(
-    {"HOST_UNREACHABLE", "HOST_REFUSED", "HOST_TOO_OLD", "HOST_BUSY", "HOST_DRAINING"}
+    {
+        *("HOST_UNREACHABLE", "HOST_REFUSED", "HOST_TOO_OLD", "HOST_BUSY", "HOST_DRAINING"),
+        "SECRET_MISSING",  # hosts say which files they lack, but neither at once, nor which variables
+    }
 )
 """Errors of a host, not of the request: another host may answer."""
 

@@ -21,6 +21,7 @@ from fleet.decide.requirements import (
     format_file,
     format_master,
     format_user,
+    list_registered_words,
     list_words,
 )
 from fleet.fold.phases import DELETED
@@ -81,9 +82,11 @@ class Inventory:
         """Specification of each dagger, and the words that were listed for it, by the dagger's name."""
         self._registered: Mapping[str, Mapping[str, int]] = {}
         """Sequence of all that was registered when they were found, by kind and name."""
+        self._registered_words: list[str] = []
 
     def list_words(self) -> list[str]:
-        """List the words for what daggers need which are not deleted. To be called where the fold is read.
+        """List the words for what daggers need which are not deleted, and for the files of all that is
+        registered. To be called where the fold is read.
 
         They are only looked for where a specification has changed, or what is registered.
         """
@@ -94,6 +97,7 @@ class Inventory:
         }
         if registered != self._registered:
             self._registered, before = registered, {}
+            self._registered_words = list_registered_words(fleet)
         self._words = {
             name: entry
             if (entry := before.get(name)) is not None and entry[0] is dagger.spec
@@ -101,7 +105,7 @@ class Inventory:
             for name, dagger in fleet.daggers.items()
             if dagger.phase != DELETED
         }
-        return sorted(set[str]().union(*(words for _, words in self._words.values())))
+        return sorted({*self._registered_words}.union(*(words for _, words in self._words.values())))
 
     async def look_for(self, words: Collection[str]) -> list[str] | None:
         """List the words of files that are not there and of Spark masters that are not reached, sorted; None

@@ -5,7 +5,6 @@ A start is a launch, or the end of a driver that is to be started anew.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,8 +14,9 @@ from daggerspec.priority import is_critical
 from fleet import Dagger, Fleet
 from fleet.decide.starts import (
     Order,
-    count_free,
+    StartCounts,
     count_starts,
+    has_free_core,
     may_wait,
     place_in_queue,
     takes_core,
@@ -45,7 +45,7 @@ class Starts:
         """clock: this instant, UTC."""
         self._fleet, self._now = fleet, clock
         self._waiting: dict[str, _Wait] = {}
-        self._counted: tuple[int, Counter[str]] = -1, Counter()
+        self._counted: tuple[int, StartCounts] = -1, StartCounts()
 
     @property
     def waiting(self) -> int:
@@ -56,7 +56,7 @@ class Starts:
         """Return which daggers to look at, in their order: those named, but of launches that wait only the
         ones whose turn may have come, and those whose turn has.
         """
-        now, self._counted = self._now(), (-1, Counter())
+        now, self._counted = self._now(), (-1, StartCounts())
         before = {name: wait for name, wait in self._waiting.items() if self._is_kept(name)}
         # Of those that are looked at now `admits` puts back who still waits: not all are asked to start.
         self._waiting = {name: wait for name, wait in before.items() if not self._is_due(name, wait, now)}
@@ -68,7 +68,7 @@ class Starts:
     def admits(self, dagger: Dagger, host: str) -> bool:
         """Tell whether a start of a dagger may begin on a host now; else it waits."""
         has_own = dagger.occupied and takes_core(dagger, self._now())  # this start takes its place
-        if dagger.unanswered or has_own or self._has_free(host):
+        if dagger.unanswered or has_own or self._has_core(dagger, host):
             self._waiting.pop(dagger.name, None)
             return True
         self._waiting[dagger.name] = _Wait(host, dagger.sequence, self._now())
@@ -79,13 +79,13 @@ class Starts:
         return dagger is not None and (wants_launch(dagger) or wants_replacement(dagger))
 
     def _is_due(self, name: str, wait: _Wait, now: datetime) -> bool:
-        has_changed = self._fleet.daggers[name].sequence != wait.sequence
-        return has_changed or self._has_free(wait.host) or not wait.since <= now < wait.since + _CHOOSE_AGAIN
+        dagger, is_early = self._fleet.daggers[name], wait.since <= now < wait.since + _CHOOSE_AGAIN
+        return dagger.sequence != wait.sequence or not is_early or self._has_core(dagger, wait.host)
 
-    def _has_free(self, host: str) -> bool:
+    def _has_core(self, dagger: Dagger, host: str) -> bool:
         if self._counted[0] != self._fleet.sequence:
             self._counted = self._fleet.sequence, count_starts(self._fleet, self._now())
-        return count_free(self._fleet, host, self._counted[1]) != 0
+        return has_free_core(self._fleet, host, self._counted[1], critical=is_critical(dagger.spec))
 
     def _rank(self, name: str, now: datetime) -> tuple[int, Order | tuple[bool, str]]:
         """Return where a dagger stands: those that want a start last, for others may leave room, and of these
