@@ -173,6 +173,50 @@ def test_what_ends_while_nobody_knows_whether_it_was_told_is_told_to_be_over() -
     assert story.take(70) == ("", "a")
 
 
+def test_what_fires_anew_where_its_end_may_have_been_told_is_told_again() -> None:
+    story = AlertStory()
+    story.fire(0, "a")
+    story.take(10)
+    story.resolve(20, "a")
+    story.refuse(70, again=80)  # it may have arrived: the receiver may take it for over
+    story.fire(75, "a", 2)
+
+    assert story.take(130) == ("a", "")
+    assert story.find(190) is None
+
+
+def test_what_ends_again_after_a_begin_that_may_have_been_told_is_told_to_be_over() -> None:
+    story = AlertStory()
+    story.fire(0, "a")
+    story.fire(0, "b")
+    story.take(10)
+    story.resolve(20, "a")
+    told = [story.take(70)]
+    story.fire(75, "a", 2)
+    story.refuse(130, again=140)
+    story.resolve(135, "a", 2)
+    told.append(story.take(190))
+
+    assert told == [("b", "a"), ("b", "a")]
+
+
+def test_what_may_have_been_told_is_told_to_be_over_after_a_silence_too() -> None:
+    story = AlertStory()
+    story.fire(0, "a")
+    story.fire(0, "b")
+    story.refuse(10, again=20)  # both may have arrived
+    silence = alerts_pb2.AlertSilence(id="s", matchers=["dagger=a"], author="user:ada", reason="deploy")
+    silence.begin.FromDatetime(NOON + 15 * SECOND)
+    silence.end.FromDatetime(NOON + 300 * SECOND)
+    story.add(15, alerts_pb2.SilenceCreated(silence=silence))
+    during = story.take(70)
+    story.resolve(80, "a")
+
+    assert during is not None
+    assert story.take(130) is None
+    assert story.take(310) == ("b", "a")
+
+
 def test_what_is_given_up_is_tried_again_when_there_is_news_or_at_the_repeat() -> None:
     story = AlertStory()
     story.fire(0, "a")

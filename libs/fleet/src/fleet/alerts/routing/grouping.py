@@ -73,6 +73,8 @@ class Attempts:
     not_before: datetime
     announced: frozenset[Incident]
     """Incidents that were said to be open: an attempt that failed may have arrived all the same."""
+    ended: frozenset[Incident] = frozenset()
+    """Incidents that were said to be over: one that fires anew is news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,8 @@ def plan(
     carried = frozenset(last.firing & group.members.keys() - free.keys() if last else ())
     # Who was never told that it began is not told that it is over.
     notice = Notice(now, firing | carried, frozenset(resolved & announced))
+    if attempts is not None and (firing & attempts.ended or resolved & attempts.announced):
+        return notice  # an attempt that failed may have said otherwise
     needs_reminder = any(not is_acknowledged(name, look) for name in firing)
     return notice if _is_news(notice, last, group, look, needs_reminder=needs_reminder) else None
 
@@ -219,6 +223,10 @@ def record(groups: Groups, key: GroupKey, receiver: str, notice: Notice) -> Grou
     group = groups.get(key)
     if group is None:
         return groups
+    if failed := group.attempts.get(receiver):
+        # What an attempt said that failed may have arrived: it stays announced until its end is told.
+        unsaid = failed.announced & group.members.keys() - notice.resolved
+        notice = replace(notice, firing=notice.firing | unsaid)
     # What was over before this was recorded is still to be told to be over.
     late = {name: Member(notice.time, notice.time) for name in notice.firing - group.members.keys()}
     group = replace(
@@ -226,7 +234,7 @@ def record(groups: Groups, key: GroupKey, receiver: str, notice: Notice) -> Grou
         members=_note_first(group.members, notice) | late,
         notices={**group.notices, receiver: notice},
         counts={**group.counts, receiver: group.counts.get(receiver, 0) + 1},
-        attempts={name: failed for name, failed in group.attempts.items() if name != receiver},
+        attempts={name: other for name, other in group.attempts.items() if name != receiver},
     )
     members = {name: member for name, member in group.members.items() if not group.is_told(name)}
     others = {name: other for name, other in groups.items() if name != key}
@@ -249,6 +257,7 @@ def fail(groups: Groups, key: GroupKey, receiver: str, notice: Notice, not_befor
         first=before.first if before else notice.time,
         not_before=not_before,
         announced=announced,
+        ended=notice.resolved | (before.ended if before else frozenset()),
     )
     members = _note_first(group.members, notice)
     attempts = {**group.attempts, receiver: failed}
