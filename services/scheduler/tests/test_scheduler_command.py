@@ -1,6 +1,7 @@
 """The command line and the environment of a driver, and the limits of a host."""
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,6 +177,26 @@ def executor_properties(
     command = spark_submit(job, master, replace(SHARED, own_properties=own))
     pairs = [text.partition("=") for text in command if text.startswith("spark.")]
     return {name: value for name, _, value in pairs if name in OF_EXECUTORS}
+
+
+def pod_properties(master: str) -> dict[str, str]:
+    """Return what a launch sets of pods."""
+    job = spec_pb2.JobSpec(dagger="daily", generation=7, run_dir="/r", checkpoint_root="/c/daily-3")
+    command = spark_submit(job, master, SHARED)
+    pairs = [text.partition("=") for text in command if text.startswith("spark.kubernetes.")]
+    return {name: value for name, _, value in pairs}
+
+
+def test_pods_of_executors_say_whose_they_are() -> None:
+    properties, label = pod_properties("k8s://https://h:6443"), "spark.kubernetes.executor.label.daggers/"
+
+    assert (properties[f"{label}dagger"], properties[f"{label}generation"]) == ("daily", "7")
+    assert re.fullmatch("[0-9a-f]{16}", properties[f"{label}lease"])
+    assert pod_properties("yarn") == pod_properties("local[2]") == {}
+
+
+def test_no_config_map_is_made_that_a_killed_driver_would_leave_behind() -> None:
+    assert pod_properties("k8s://https://h:6443")["spark.kubernetes.executor.disableConfigMap"] == "true"
 
 
 def test_nobody_takes_all_of_a_cluster_by_saying_nothing() -> None:

@@ -37,7 +37,7 @@ from runtime.references.loading import References
 from runtime.rules.judging import RuleJudge, RulesInForce
 from runtime.rules.observations import Observations
 from runtime.source.planner import pace
-from runtime.spark import executors, helpers, queries
+from runtime.spark import executors, helpers, leftover_pods, queries
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
 from runtime.state import checkpoint
@@ -93,6 +93,8 @@ class Driver:
             warnings += keeping.begin(launch, own[1])
         chosen = choose(*own)
         session = launch.session
+        if not is_shadow:  # who holds the lease knows that earlier launches are over
+            leftover_pods.sweep(session.sparkContext)
         self._choose_stores(plan)
         ui_url = session.sparkContext.uiWebUrl or ""
         launch.heartbeat.update(partial(progress.set_ui_url, ui_url=ui_url))

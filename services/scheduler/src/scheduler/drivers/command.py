@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from chassis import paths
 from chassis.egress import proxies
-from daggerspec import executors, rundir
+from daggerspec import executors, podlabels, rundir
 from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
@@ -186,6 +186,7 @@ def _submission(
         settings["spark.python.unix.domain.socket.dir"] = rundir.TEMPORARY
     if not master.is_local:
         settings |= _executor_settings(job.spec, master, installation)
+        settings |= _pod_settings(job, master)
     if master.is_local and closed:
         settings["spark.authenticate"] = "true"  # Spark makes the secret; one of executors is their cluster's
     if master.on_loopback:
@@ -221,6 +222,17 @@ def _executor_settings(
     if master.manager is Manager.STANDALONE:
         return settings | {"spark.cores.max": str(share.cores_max)}
     return settings | {"spark.executor.instances": str(share.count)}
+
+
+def _pod_settings(job: spec_pb2.JobSpec, master: Master) -> dict[str, str]:
+    """Return Spark's settings of executors that are pods: labels by which a killed driver's are found. A
+    ConfigMap would stay behind as well, and hold nothing: drivers have no folder of configuration.
+    """
+    if master.manager is not Manager.KUBERNETES:
+        return {}
+    labels = podlabels.of_launch(job)
+    settings = {f"{podlabels.PROPERTY}{label}": value for label, value in labels.items()}
+    return settings | {"spark.kubernetes.executor.disableConfigMap": "true"}
 
 
 def _resource(path: Path) -> str:
