@@ -191,6 +191,15 @@ bench-flink: setup ## The seed query beside Flink in one run; Flink is built in 
 bench-fleet: setup ## 10,000 daggers over 40 simulated hosts: what scheduler, monitor and gateway take for them
 	@$(BENCH) 900 $(BIN)/python bench/publish.py run fleetsize
 
+DAGGERS ?= 200
+TOPICS ?= 40
+TEAMS ?= 1
+FAULTS ?= 0
+.PHONY: bench-density
+bench-density: MINUTES = 10
+bench-density: setup ## Light daggers of shared drivers: cores, memory, how late windows are, each counted anew (DAGGERS, TOPICS, TEAMS, MINUTES, FAULTS)
+	@$(BENCH) 7200 $(BIN)/python bench/density.py --daggers $(DAGGERS) --topics $(TOPICS) --teams $(TEAMS) --minutes $(MINUTES) --faults $(FAULTS)
+
 .PHONY: bench-sinks
 bench-sinks: $(STAMPS)/venv ## What sinks cost beside a bare loop with the same library; fails where one costs too much
 	@$(BENCH) 1500 $(BIN)/python bench/sinks.py

@@ -29,8 +29,8 @@ def share_of(ordered: Sequence[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-def messages(kafka: str, topic: str, since: float) -> Iterator[Message]:
-    """Yield the messages of a topic from a time on (seconds) that are there when this is called."""
+def messages(kafka: str, since: float, *topics: str) -> Iterator[Message]:
+    """Yield the messages of topics from a time on (seconds) that are there when this is called."""
     consumer = Consumer(
         {
             "bootstrap.servers": kafka,
@@ -39,19 +39,24 @@ def messages(kafka: str, topic: str, since: float) -> Iterator[Message]:
             "enable.partition.eof": True,
         }
     )
-    partitions = consumer.list_topics(topic, 30).topics[topic].partitions
-    starts = [TopicPartition(topic, number, int(since * 1000)) for number in partitions]
-    left = {place.partition: place for place in consumer.offsets_for_times(starts, 30) if place.offset >= 0}
-    ends = {number: consumer.get_watermark_offsets(place, 30)[1] for number, place in left.items()}
-    consumer.assign(list(left.values()))
+    known = consumer.list_topics(timeout=30).topics
+    places = [(topic, number) for topic in topics for number in known[topic].partitions]
+    starts = [TopicPartition(topic, number, int(since * 1000)) for topic, number in places]
+    found = [place for place in consumer.offsets_for_times(starts, 30) if place.offset >= 0]
+    left = {(place.topic, place.partition): consumer.get_watermark_offsets(place, 30)[1] for place in found}
+    consumer.assign(found)
     while left:  # records go on coming meanwhile, so that a topic alone has no end
         message = consumer.poll(5.0)
         if message is None:
-            raise SystemExit(f"{topic}: Kafka gave no record for 5 s, and {len(left)} partitions are not read")
-        if message.error() is None and message.offset() < ends[message.partition()]:
+            names = ", ".join(sorted({topic for topic, _ in left}))
+            raise SystemExit(
+                f"{names}: Kafka gave no record for 5 s, and {len(left)} partitions are not read"
+            )
+        place, offset = (message.topic(), message.partition()), message.offset()
+        if message.error() is None and offset < left.get(place, 0):
             yield message
-        if message.error() is not None or message.offset() + 1 >= ends[message.partition()]:
-            left.pop(message.partition(), None)
+        if message.error() is not None or offset + 1 >= left.get(place, 0):
+            left.pop(place, None)
     consumer.close()
 
 
@@ -62,7 +67,7 @@ def written_at(message: Message) -> float:
 
 def rows(kafka: str, topic: str, since: float) -> Iterator[Row]:
     """Yield each row of a topic, which is JSON, and when it was written."""
-    for message in messages(kafka, topic, since):
+    for message in messages(kafka, since, topic):
         if value := message.value():
             yield written_at(message), json.loads(value)
 

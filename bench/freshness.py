@@ -83,7 +83,7 @@ def update_ages(kafka: str, records: str, topic: str, since: float) -> Iterator[
     end = time.time() - 1
     written = (
         (kind.FromString(message.value() or b"").vehicle_type, ages.written_at(message))
-        for message in ages.messages(kafka, records, begin)
+        for message in ages.messages(kafka, begin, records)
     )
     updates = (
         ages.Update(at, row["vehicle_type"], ages.instant(row["window_timestamp"]), row["records"])

@@ -44,7 +44,7 @@ class Meter:
     """
 
     def __init__(self, *sessions: int) -> None:
-        self._sessions = sessions
+        self._sessions = {*sessions}
         self._used: dict[psutil.Process, float] = {}
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -63,6 +63,11 @@ class Meter:
         self._look()
         return Spent(time.monotonic(), sum(self._used.values()))
 
+    def follow(self, *sessions: int) -> None:
+        """Count these from now on, too."""
+        with self._lock:
+            self._sessions |= {*sessions}
+
     def _watch(self) -> None:
         while not self._ended.wait(0.2):
             self._look()
@@ -79,12 +84,12 @@ class Meter:
                         )  # another process of its pid is another key
 
 
-def proportional_set_size(session: int) -> int:
-    """Memory of all processes of a session, in bytes; shared pages are divided among those who share them."""
+def proportional_set_size(*sessions: int) -> int:
+    """Memory of all processes of some sessions, in bytes; shared pages are divided among who shares them."""
     size = 0
     for process in psutil.process_iter():
         try:
-            if os.getsid(process.pid) == session:
+            if os.getsid(process.pid) in sessions:
                 size += int(process.memory_full_info().pss)
         except (OSError, psutil.Error):
             continue

@@ -106,7 +106,7 @@ class Threads:
     """
 
     def __init__(self, *sessions: int) -> None:
-        self._sessions = sessions
+        self._sessions = {*sessions}
         self._used: dict[tuple[str, str, int], tuple[str, float]] = {}
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -127,6 +127,11 @@ class Threads:
         for what, cpu in self._used.values():
             sums[what] += cpu
         return sums
+
+    def follow(self, *sessions: int) -> None:
+        """Count these from now on, too."""
+        with self._lock:
+            self._sessions |= {*sessions}
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):

@@ -1,7 +1,7 @@
 """The common workload: bookings of about 170 bytes on 4 partitions, event time one second per RATE records.
 
     .venv/bin/python bench/workload.py COUNT TOPIC BOOTSTRAP_SERVERS [RATE]
-    .venv/bin/python bench/workload.py --live RATE TOPIC BOOTSTRAP_SERVERS [PARTITIONS]
+    .venv/bin/python bench/workload.py --live RATE TOPIC[,TOPIC …] BOOTSTRAP_SERVERS [PARTITIONS]
 
 With 4,000,000 records at the default rate the first seed query has exactly 23,932 rows, whose counts add up
 to 2,406,181 (1,003,312 in one window, 1,402,869 in the other).
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
@@ -101,8 +101,10 @@ def fill(
     producer.flush()
 
 
-def live(bootstrap_servers: str, topic: str, rate: int, partitions: int = PARTITIONS) -> None:
-    """Write `rate` records a second, in event time as they are written, until the process is ended."""
+def live(bootstrap_servers: str, topics: Sequence[str], rate: int, partitions: int = PARTITIONS) -> None:
+    """Write `rate` records a second to each topic, in event time as they are written, until the process is
+    ended.
+    """
     chance = random.Random(7)
     pool = bodies(chance)
     producer = open_producer(bootstrap_servers)
@@ -114,7 +116,8 @@ def live(bootstrap_servers: str, topic: str, rate: int, partitions: int = PARTIT
         for number in range(written, due):
             booking = pool[chance.randrange(_POOL)]
             booking.event_timestamp.seconds, booking.event_timestamp.nanos = divmod(now, 1_000_000_000)
-            write(producer, topic, number, booking, partitions)
+            for topic in topics:
+                write(producer, topic, number, booking, partitions)
         written = due
 
 
@@ -122,7 +125,9 @@ def live(bootstrap_servers: str, topic: str, rate: int, partitions: int = PARTIT
 def feeding(
     bootstrap_servers: str, rate: int, topic: str = "bookings", partitions: int = PARTITIONS
 ) -> Iterator[None]:
-    """Have another process write `rate` records a second while the context is open."""
+    """Have another process write `rate` records a second while the context is open, to each topic where there
+    are several, with commas between them.
+    """
     command = [sys.executable, __file__, "--live", str(rate), topic, bootstrap_servers, str(partitions)]
     feeder = subprocess.Popen(command)
     try:
@@ -163,6 +168,6 @@ if __name__ == "__main__":
         print(__doc__)
         sys.exit("--help" not in sys.argv)
     if sys.argv[1] == "--live":
-        live(sys.argv[4], sys.argv[3], int(sys.argv[2]), *map(int, sys.argv[5:]))
+        live(sys.argv[4], sys.argv[3].split(","), int(sys.argv[2]), *map(int, sys.argv[5:]))
     create_topic(sys.argv[3], sys.argv[2])
     fill(sys.argv[3], sys.argv[2], int(sys.argv[1]), rate=int(sys.argv[4]) if len(sys.argv) > 4 else RATE)

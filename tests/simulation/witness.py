@@ -117,6 +117,10 @@ class ControlWitness:
         else:
             self._full.pop(host, None)
 
+    def note_return(self, time: datetime) -> None:
+        """Take in that Kafka is back: until now nobody could hear which hosts have no memory left."""
+        self._full = dict.fromkeys(self._full, time)
+
     def _of_host(self, record: Record, message: Any) -> None:
         """Take in what is said of a host. Raises: Violation."""
         if isinstance(message, events_pb2.HostRegistered):

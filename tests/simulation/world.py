@@ -56,6 +56,7 @@ class Kafka:
     def come_back(self) -> None:
         """Be there again. What was held back arrives, in any order."""
         self.away = False
+        self._world.control_witness.note_return(self._world.now())
         held, self._held = self._held, []
         for land in held:
             self._world.later(self._world.random.uniform(0.001, 1), self.arrive, land)
