@@ -313,6 +313,20 @@ def test_rates_are_counted_over_half_a_minute_and_a_new_launch_begins_anew(story
     ]
 
 
+def test_a_rate_is_counted_from_batch_to_batch_where_a_batch_reads_a_minute_at_once() -> None:
+    load, rates = None, set()
+    for second in range(0, 600, 5):
+        rows = 4_800 * ((second + 20) // 60)  # 80 a second
+        beat = telemetry_pb2.Heartbeat(generation=7, rows_in=rows)
+        load = measure(load, beat, NOON + timedelta(seconds=second))
+        rates.add(load.records_per_second)
+    beat = telemetry_pb2.Heartbeat(generation=7, rows_in=rows)
+    silent = measure(load, beat, NOON + timedelta(seconds=800))
+
+    assert rates <= {0, 80, 4_800 / 40}  # the first batch has what came before the launch
+    assert (load.records_per_second, silent.records_per_second) == (80, 0)
+
+
 def test_an_edit_forgets_what_was_held_against_it(story: Story) -> None:
     story.run("a", 7)
     for _ in range(2):

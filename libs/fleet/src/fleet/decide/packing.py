@@ -45,7 +45,9 @@ LAUNCH_MIB: Final = 32
 PROCESS_MIB: Final = 620
 """Memory of a process with its first launch, before it is measured."""
 _SPAN: Final = timedelta(seconds=30)
-"""Time over which records a second are counted."""
+"""Least time over which records a second are counted, from a batch that has read some to another."""
+_NO_BATCH: Final = timedelta(minutes=2)
+"""Time over which they are counted without a further batch: records wait for one no longer."""
 _SETTLED: Final = timedelta(seconds=60)
 """Time over which the least memory counts: helpers of a start end within it, and each is large."""
 
@@ -92,7 +94,7 @@ def measure(before: Load | None, heartbeat: telemetry_pb2.Heartbeat, now: dateti
         memory_mib=min(mib for _, mib in shares) if has_settled else 0,
         shares=shares,
     )
-    if span >= _SPAN:
+    if span >= (_SPAN if heartbeat.rows_in > before.records else _NO_BATCH):
         rate = (heartbeat.rows_in - before.records) / span.total_seconds()
         load = replace(load, since=now, records=heartbeat.rows_in, records_per_second=rate)
     is_light = not any(_find_excess(load, LIGHT_AGAIN))

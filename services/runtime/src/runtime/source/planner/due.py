@@ -19,8 +19,9 @@ _SOONEST, _LATEST = 250, 10_000
 _UNKNOWN = 1_000
 # So many times the records that are worth a batch are a backlog.
 _BACKLOG = 10
-# Records may wait so many times as long where the end of a window takes them along by then.
-_PATIENCE = 2
+# Records may wait so many times as long where the end of a window takes them along by then: with 20 s,
+# windows of up to a minute have one batch that reads.
+_PATIENCE = 4
 
 
 class Next(Enum):
