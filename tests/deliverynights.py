@@ -46,8 +46,8 @@ class SimulatedReceiver:
     """Dagger and condition of incidents that it was told of, or was tried to be told of: it may have come."""
     forgotten: set[tuple[str, int]] = field(default_factory=set)
     """Those of a message that nobody has recorded: its sender died behind it."""
-    taken: Counter[Any] = field(default_factory=Counter)
-    """How often it took each notice."""
+    accepted: Counter[Any] = field(default_factory=Counter)
+    """Count of how often it took each notice."""
 
     def answer(self) -> tuple[Outcome, bool]:
         """Return the outcome of a call as the monitor sees it, and whether the message came through."""
@@ -92,7 +92,7 @@ class DeliveryNight:
         self.ledger.apply(read_record(sequence, draft.headers(), message.SerializeToString()))
 
     def _leads(self) -> None:
-        """A monitor takes the lead: another one, or the same anew."""
+        """Give the lead to a monitor: another one, or the same anew."""
         self._write(alerts_pb2.MonitorStarted(monitor_id=f"monitor-{self.random.randrange(2)}"))
 
     def _draw_routes(self) -> alerts_pb2.RoutesChanged:
@@ -139,7 +139,7 @@ class DeliveryNight:
             self._leads()
 
     def _turn_alert(self) -> None:
-        """An alert fires, or is over."""
+        """Let an alert fire, or end."""
         before = self.ledger.alert(self.random.choice(DAGGERS), self.random.choice((FAILED, STALL)))
         if before.firing:
             resolved = alerts_pb2.AlertResolved(meta=before.meta(), summary="it is well")
@@ -212,27 +212,27 @@ class DeliveryNight:
         group = notify.group
         firing = group.firing if group else ((notify.alert,) if notify.alert.firing else ())
         resolved = group.resolved if group else (() if notify.alert.firing else (notify.alert,))
-        receiver.taken[notice] += 1
-        if receiver.taken[notice] > 1 + self.excused[notice]:
-            self.faults.append(f"{notice}: told {receiver.taken[notice]} times")
+        receiver.accepted[notice] += 1
+        if receiver.accepted[notice] > 1 + self.excused[notice]:
+            self.faults.append(f"{notice}: told {receiver.accepted[notice]} times")
         for alert in firing:
             receiver.open.add(incident_of(alert))
         for alert in resolved:
             if group is not None and incident_of(alert)[:2] not in receiver.announced:
                 self.faults.append(f"{notice}: {incident_of(alert)} is over, and its begin was never told")
-            receiver.open = {shown for shown in receiver.open if shown[:2] != incident_of(alert)[:2]}
+            receiver.open = {name for name in receiver.open if name[:2] != incident_of(alert)[:2]}
         if group is None and self.ledger.find_silence(notify.alert, self.now) is not None:
             self.faults.append(f"{notice}: told while it is silenced")
 
     def _judge_end(self) -> None:
         newest = {(alert.dagger, alert.condition): alert for alert in self.ledger.alerts.values()}
         for alert in newest.values():
-            told = self.incidents[incident_of(alert)]
-            for name in told:
-                shown = {each[:2] for each in self.receivers[name].open}
+            names = self.incidents[incident_of(alert)]
+            for name in names:
+                subjects = {each[:2] for each in self.receivers[name].open}
                 if incident_of(alert)[:2] in self.receivers[name].forgotten:
                     continue  # decision 273: what a message without a record said is not known
-                if alert.firing and incident_of(alert)[:2] not in shown:
+                if alert.firing and incident_of(alert)[:2] not in subjects:
                     self.faults.append(f"{name}: {incident_of(alert)} is open, and it does not know")
-                if not alert.firing and incident_of(alert)[:2] in shown:
+                if not alert.firing and incident_of(alert)[:2] in subjects:
                     self.faults.append(f"{name}: {incident_of(alert)} is over, and it does not know")

@@ -35,11 +35,11 @@ WRITTEN = """\
 
 def test_what_a_dagger_says_of_conditions_is_read_and_shown_the_same() -> None:
     [dagger] = parse(FILE + WRITTEN, "d.yaml")
-    said = dagger.spec.conditions
+    conditions = dagger.spec.conditions
 
-    assert (said["late_rows"].limit, said["late_rows"].clear) == (0.05, 0.025)
-    assert (said["no_progress"].limit, said["no_progress"].hold.seconds) == (600, 60)
-    assert (said["no_input"].off, said["failed"].off) == (True, False)
+    assert (conditions["late_rows"].limit, conditions["late_rows"].clear) == (0.05, 0.025)
+    assert (conditions["no_progress"].limit, conditions["no_progress"].hold.seconds) == (600, 60)
+    assert (conditions["no_input"].off, conditions["failed"].off) == (True, False)
     assert to_document(dagger.spec)["conditions"] == SAID
 
 

@@ -89,7 +89,7 @@ def test_what_is_off_is_over_at_once_and_what_has_just_started_is_left_alone() -
 
 
 @pytest.mark.parametrize(
-    ("label", "said", "place", "code"),
+    ("label", "entry", "place", "code"),
     [
         ("no_progres", Said(limit=60), "c[no_progres]", "UNKNOWN_CONDITION"),
         ("failed", Said(limit=60), "c[failed].limit", "NOT_ALLOWED"),
@@ -104,9 +104,9 @@ def test_what_is_off_is_over_at_once_and_what_has_just_started_is_left_alone() -
     ],
 )
 def test_what_cannot_be_meant_is_said_at_its_place(
-    label: str, said: Said, place: str, code: str | None
+    label: str, entry: Said, place: str, code: str | None
 ) -> None:
-    (wrong,) = violations("c", {label: said})
+    (wrong,) = violations("c", {label: entry})
 
     assert wrong.field == place
     assert code in (None, wrong.reason)

@@ -467,10 +467,10 @@ def test_a_cause_says_what_it_holds_back_and_that_says_its_cause() -> None:
         *CAUSE, begin("bookings", NO_PROGRESS), begin("orders", NO_PROGRESS), begin("orders", FAILED)
     )
     kafka, failed_ = ledger.alert("platform", KAFKA_AWAY), ledger.alert("orders", FAILED)
-    held = ledger.list_held(kafka)
-    causes = [ledger.find_cause(alert) for alert in (*held, kafka, failed_)]
+    followers = ledger.list_held(kafka)
+    causes = [ledger.find_cause(alert) for alert in (*followers, kafka, failed_)]
     ledger.apply(record(len(CAUSE) + 3, end("platform", KAFKA_AWAY)))
 
-    assert [alert.dagger for alert in held] == ["bookings", "orders"]
+    assert [alert.dagger for alert in followers] == ["bookings", "orders"]
     assert causes == [kafka, kafka, None, None]
     assert ledger.list_held(kafka) == []

@@ -191,13 +191,13 @@ def test_what_ends_again_after_a_begin_that_may_have_been_told_is_told_to_be_ove
     story.fire(0, "b")
     story.take(10)
     story.resolve(20, "a")
-    told = [story.take(70)]
+    notices = [story.take(70)]
     story.fire(75, "a", 2)
     story.refuse(130, again=140)
     story.resolve(135, "a", 2)
-    told.append(story.take(190))
+    notices.append(story.take(190))
 
-    assert told == [("b", "a"), ("b", "a")]
+    assert notices == [("b", "a"), ("b", "a")]
 
 
 def test_what_may_have_been_told_is_told_to_be_over_after_a_silence_too() -> None:

@@ -224,12 +224,12 @@ async def explain(client: Any, condition: alerts_pb2.AlertCondition.ValueType) -
 async def test_a_condition_is_explained_by_whose_word_counts_and_what_the_minutes_tell(
     ready: Any, harness: Any
 ) -> None:
-    said = rules_pb2.ConditionLimits
+    message = rules_pb2.ConditionLimits
     monitor = alerts_pb2.MonitorStarted(
-        monitor_id="one", conditions={"late_rows": said(limit=0.01, hold=Duration(seconds=10))}
+        monitor_id="one", conditions={"late_rows": message(limit=0.01, hold=Duration(seconds=10))}
     )
     await harness.alerts.append(Draft("m", "/test", "health-monitor", NOON, monitor))
-    platform = access_pb2.Team(name="platform", conditions={"late_rows": said(limit=0.05)})
+    platform = access_pb2.Team(name="platform", conditions={"late_rows": message(limit=0.05)})
     stub = gateway_pb2_grpc.AccessServiceStub(ready.channel)
     await stub.RegisterTeam(pb.RegisterTeamRequest(team=platform), timeout=10)
     generation = await running(ready)

@@ -51,18 +51,20 @@ async def test_a_test_is_answered_with_what_the_far_side_said(root: AlertCaller,
     editor = await root.create_account("editor", "pricing", access_pb2.ROLE_EDITOR)
     answer = await editor.call("TestReceivers", team="pricing", kind="slack")
     monitor.cancel()
-    asked = [
+    requests = [
         record.message
         async for record in harness.alerts.replay()
         if isinstance(record.message, alerts_pb2.ReceiverTestRequested)
     ]
 
     assert list(answer.results) == [REFUSED]
-    assert [(each.team, each.kind, each.actor) for each in asked] == [("pricing", "slack", "account:editor")]
+    assert [(each.team, each.kind, each.actor) for each in requests] == [
+        ("pricing", "slack", "account:editor")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("fields", "code", "reason", "said"),
+    ("fields", "code", "reason", "words"),
     [
         ({"team": "prizing"}, grpc.StatusCode.NOT_FOUND, "NOT_FOUND", "pricing"),
         ({"team": "supply"}, grpc.StatusCode.INVALID_ARGUMENT, "NO_RECEIVERS", "supply has no receivers"),
@@ -86,13 +88,13 @@ async def test_a_test_of_what_is_not_there_is_refused(
     fields: dict[str, str],
     code: grpc.StatusCode,
     reason: str,
-    said: str,
+    words: str,
 ) -> None:
     error = await refusal(root.call("TestReceivers", **fields))
 
     assert error.code == code
     assert reason in (error.reason, *(violation.reason for violation in error.violations))
-    assert said in error.message + str(error.violations)
+    assert words in error.message + str(error.violations)
 
 
 async def test_only_editors_of_the_team_test_its_receivers(root: AlertCaller, refusal: Refused) -> None:

@@ -48,8 +48,8 @@ async def test_a_host_that_is_away_is_told_in_place_of_its_daggers(world: Any) -
             await running.step()
         ledger = running.monitor.ledger
         cause = ledger.alert(f"{HOST}h2", HOST_AWAY)
-        held = {alert.dagger for alert in ledger.list_held(cause)}
-        told = list(world.kinds())
+        followers = {alert.dagger for alert in ledger.list_held(cause)}
+        before = list(world.kinds())
         texts = [line for line in world.shown if line.startswith("pagerduty")]
         for _ in range(10):  # it is back, but for one
             await beat(world, {**other, "orders": there["orders"], "trips": there["trips"]})
@@ -58,8 +58,8 @@ async def test_a_host_that_is_away_is_told_in_place_of_its_daggers(world: Any) -
         opened = await open_alerts(running)
 
     assert cause.firing
-    assert held == {"orders", "trips", "rides"}
-    assert told == ["pagerduty triggered"]
+    assert followers == {"orders", "trips", "rides"}
+    assert before == ["pagerduty triggered"]
     assert "none of the 3 daggers on h2" in texts[0]
     assert opened == {("rides", UNREACHABLE)}  # it outlives its cause
     assert sorted(after) == ["pagerduty resolved", "pagerduty triggered", "pagerduty triggered"]

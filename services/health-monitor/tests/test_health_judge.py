@@ -50,13 +50,13 @@ def test_what_is_said_of_a_condition_counts_for_its_hold_and_its_end() -> None:
     ledger = Ledger()
     judge = Judge(ledger, receivers=lambda _: ["a"], policy=alert.Policy(resolve_hold=timedelta()))
     late = alerts_pb2.ALERT_CONDITION_LATE_ROWS
-    said = {late: ConditionSettings(hold=Setting(60, "dagger"), clear=Setting(0.01, "dagger"))}
+    settings = {late: ConditionSettings(hold=Setting(60, "dagger"), clear=Setting(0.01, "dagger"))}
 
     def turn(share: float, seconds: int) -> object:
         measure = Measure(share, 0.05, "share")
         finding = Finding(share > 0.05, f"{share:.0%} are late", NOON, measure=measure)
         now = NOON + timedelta(seconds=seconds)
-        return type(judge.next_turn("d", {late: finding}, of=OF_DAGGERS, now=now, settings=said))
+        return type(judge.next_turn("d", {late: finding}, of=OF_DAGGERS, now=now, settings=settings))
 
     before = [turn(0.06, 0), turn(0.06, 59)]
     fired = turn(0.06, 60)

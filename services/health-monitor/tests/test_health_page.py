@@ -133,7 +133,7 @@ SHOWN_BY_ALL = (
 
 
 def shown_by_others(page: Page) -> dict[str, Any]:
-    """The messages of the other kinds: what a mailbox, a webhook and an Alertmanager get."""
+    """Build the messages of the other kinds: what a mailbox, a webhook and an Alertmanager get."""
     page = replace(page, attempted_at=NOON + 5 * MINUTE)
     own = email.Settings(
         url=SecretStr("smtp://u:p@smtp.example.org"), to="on-call@example.org", sender="daggers@example.org"

@@ -21,7 +21,7 @@ KEY = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
 
 @pytest.fixture
 async def team(world: Any, tmp_path: Path) -> None:
-    """A team with a channel, a pager, and an endpoint that nothing listens at."""
+    """Register a team with a channel, a pager, and an endpoint that nothing listens at."""
     files = {
         "slack": {"url": world.receiver.slack_url},
         "pagerduty": {"url": world.receiver.pagerduty_url, "routing_key": "0" * 32},

@@ -36,8 +36,8 @@ def explain(
     """
     label = condition.lower().replace("-", "_").replace(" ", "_")
     if label not in CONDITIONS:
-        known = hint(nearest(label, CONDITIONS), f": {', '.join(CONDITIONS)}")
-        raise MisusedError(f"{condition} is no condition of daggers{known}")
+        names = hint(nearest(label, CONDITIONS), f": {', '.join(CONDITIONS)}")
+        raise MisusedError(f"{condition} is no condition of daggers{names}")
     number = alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{label.upper()}")
     request = gateway_pb2.ExplainConditionRequest(dagger=name, condition=number)
     with session.connect(FLAGS) as gateway:

@@ -78,8 +78,8 @@ def parse(text: str, file: str) -> access_pb2.Team:
     if "share" in values:
         team.shares_platform = reader.choice(values["share"], "share", SHARES) == "platform"
     if "conditions" in values:
-        for label, said in conditions.read(reader, values["conditions"], "conditions").items():
-            team.conditions[label].CopyFrom(said)
+        for label, entry in conditions.read(reader, values["conditions"], "conditions").items():
+            team.conditions[label].CopyFrom(entry)
     finish_entry(reader)
     return team
 

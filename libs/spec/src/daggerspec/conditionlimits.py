@@ -1,5 +1,5 @@
-"""Which of the platform's conditions have limits, in which units and between which bounds, and what may be
-said of them. One table, for specifications, teams and files.
+"""Limits of the conditions of daggers: which have one, in which unit and between which bounds. One table, for
+specifications, teams and files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY_S: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class LimitKind:
-    """What the limit of a condition is."""
+    """Kind of the limit of a condition."""
 
     unit: str = ""
     """`s`, `share` or `count`; empty where no number decides."""
@@ -32,7 +32,7 @@ class LimitKind:
     clears: bool = False
     """True if its value comes down bit by bit, so that it may be over at less than the limit."""
     note: str = ""
-    """Why it has no limit."""
+    """Reason why it has no limit."""
 
 
 CONDITIONS: Final[Mapping[str, LimitKind]] = {
@@ -58,22 +58,22 @@ def violations(path: str, conditions: Mapping[str, rules_pb2.ConditionLimits]) -
     for label in sorted(conditions):
         where, kind = f"{path}[{label}]", CONDITIONS.get(label)
         if kind is None:
-            known = hint(nearest(label, CONDITIONS), f": {', '.join(CONDITIONS)}")
-            yield Violation(where, f"{label} is no condition of daggers{known}", "UNKNOWN_CONDITION")
+            names = hint(nearest(label, CONDITIONS), f": {', '.join(CONDITIONS)}")
+            yield Violation(where, f"{label} is no condition of daggers{names}", "UNKNOWN_CONDITION")
         else:
             yield from _of_condition(where, label, kind, conditions[label])
 
 
 def _of_condition(
-    path: str, label: str, kind: LimitKind, said: rules_pb2.ConditionLimits
+    path: str, label: str, kind: LimitKind, entry: rules_pb2.ConditionLimits
 ) -> Iterator[Violation]:
-    if said.HasField("limit"):
-        yield from _of_limit(f"{path}.limit", label, kind, said.limit)
-    if said.HasField("clear"):
-        yield from _of_clear(f"{path}.clear", label, kind, said)
+    if entry.HasField("limit"):
+        yield from _of_limit(f"{path}.limit", label, kind, entry.limit)
+    if entry.HasField("clear"):
+        yield from _of_clear(f"{path}.clear", label, kind, entry)
     for name in ("hold", "after_start"):
-        if said.HasField(name):
-            value = getattr(said, name)
+        if entry.HasField(name):
+            value = getattr(entry, name)
             yield from fields.duration(f"{path}.{name}", value)
             if value.ToTimedelta() > LONGEST:
                 yield Violation(
@@ -89,15 +89,17 @@ def _of_limit(path: str, label: str, kind: LimitKind, limit: float) -> Iterator[
         yield Violation(path, f"must be from {bounds}", "OUT_OF_RANGE")
 
 
-def _of_clear(path: str, label: str, kind: LimitKind, said: rules_pb2.ConditionLimits) -> Iterator[Violation]:
+def _of_clear(
+    path: str, label: str, kind: LimitKind, entry: rules_pb2.ConditionLimits
+) -> Iterator[Violation]:
     if not kind.clears:
         text = f"{label} is over as soon as its cause is: say `hold`, so that it does not come and go"
         yield Violation(path, text, "NOT_ALLOWED")
-    elif not (math.isfinite(said.clear) and said.clear >= 0):
+    elif not (math.isfinite(entry.clear) and entry.clear >= 0):
         yield Violation(path, "must not be less than 0", "OUT_OF_RANGE")
-    elif not said.HasField("limit"):
+    elif not entry.HasField("limit"):
         yield Violation(path, "needs the limit that it belongs to beside it", "REQUIRED")
-    elif said.clear > said.limit:
+    elif entry.clear > entry.limit:
         yield Violation(path, "must not be more than the limit", "OUT_OF_RANGE")
 
 

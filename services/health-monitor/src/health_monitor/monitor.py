@@ -217,9 +217,9 @@ class Monitor:
             turn = self._judge.next_turn(HOST + host, findings, of=OF_HOSTS, now=now)
             if not self.leadership.begins or not isinstance(turn, kind):
                 continue
-            held = self.ledger.list_held(self.ledger.alert(HOST + host, host_away.CONDITION))
+            followers = self.ledger.list_held(self.ledger.alert(HOST + host, host_away.CONDITION))
             is_recovering = host_away.is_recovering(
-                held, observer.watches, now=now, hearing=observer.hears, limits=self._limits
+                followers, observer.watches, now=now, hearing=observer.hears, limits=self._limits
             )
             if not is_recovering:
                 await self._write(turn)

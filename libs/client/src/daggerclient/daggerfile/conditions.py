@@ -35,18 +35,18 @@ def read(reader: Reader, node: yaml.Node, path: str) -> dict[str, rules_pb2.Cond
 
 
 def _read_one(reader: Reader, node: yaml.Node, path: str, kind: LimitKind) -> rules_pb2.ConditionLimits:
-    said = rules_pb2.ConditionLimits()
+    entry = rules_pb2.ConditionLimits()
     if isinstance(node, yaml.ScalarNode):
-        said.off = _WORDS[reader.choice(node, path, tuple(_WORDS))]
-        return said
+        entry.off = _WORDS[reader.choice(node, path, tuple(_WORDS))]
+        return entry
     for key, value in reader.mapping(node, path, _KEYS).items():
         if key in _TIMES:
             time = Duration()
             time.FromTimedelta(reader.duration(value, f"{path}.{key}"))
-            getattr(said, key).CopyFrom(time)
+            getattr(entry, key).CopyFrom(time)
         else:
-            setattr(said, key, _read_limit(reader, value, f"{path}.{key}", kind))
-    return said
+            setattr(entry, key, _read_limit(reader, value, f"{path}.{key}", kind))
+    return entry
 
 
 def _read_limit(reader: Reader, node: yaml.Node, path: str, kind: LimitKind) -> float:
@@ -65,11 +65,11 @@ def show(conditions: Mapping[str, rules_pb2.ConditionLimits]) -> dict[str, Any]:
     return {label: _show_one(conditions[label], CONDITIONS.get(label)) for label in sorted(conditions)}
 
 
-def _show_one(said: rules_pb2.ConditionLimits, kind: LimitKind | None) -> Any:
-    if said.HasField("off"):
-        return "off" if said.off else "on"
+def _show_one(entry: rules_pb2.ConditionLimits, kind: LimitKind | None) -> Any:
+    if entry.HasField("off"):
+        return "off" if entry.off else "on"
     unit = kind.unit if kind else ""
     values: dict[str, Any] = {
-        name: write(unit, getattr(said, name)) for name in ("limit", "clear") if said.HasField(name)
+        name: write(unit, getattr(entry, name)) for name in ("limit", "clear") if entry.HasField(name)
     }
-    return values | {name: duration(getattr(said, name)) for name in _TIMES if said.HasField(name)}
+    return values | {name: duration(getattr(entry, name)) for name in _TIMES if entry.HasField(name)}

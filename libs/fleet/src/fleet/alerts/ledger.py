@@ -219,7 +219,7 @@ class Ledger:
     def list_held(self, alert: Alert) -> list[Alert]:
         """List the open alerts that this one holds back as their cause."""
         name = name_of(alert)
-        return [self.alerts[held] for held, cause in self.find_causes().items() if cause == name]
+        return [self.alerts[name_] for name_, cause in self.find_causes().items() if cause == name]
 
     def find_cause(self, alert: Alert) -> Alert | None:
         """Return the open alert that holds this one back as its cause; None where none does."""

@@ -33,7 +33,7 @@ _FIELDS: Final[Mapping[str, str]] = {
 
 
 class Layer(NamedTuple):
-    """What somebody says of conditions."""
+    """Conditions of which somebody says something."""
 
     whose: str
     """`dagger`, `team NAME`, `platform`, or `health monitor` of what its settings say."""
@@ -42,7 +42,7 @@ class Layer(NamedTuple):
 
 
 Layers: TypeAlias = Sequence[Layer]
-"""Who says anything: the dagger before its team before the platform."""
+"""Layers of those who say anything: the dagger before its team before the platform."""
 
 
 class Setting(NamedTuple):
@@ -91,16 +91,16 @@ def find_settings(label: str, layers: Layers) -> ConditionSettings:
     """Return what is said of one condition."""
     settings: dict[str, Any] = {}
     for whose, conditions in layers:
-        said = conditions[label] if label in conditions else None  # noqa: SIM401 - a map has no such `get`
-        if said is None:
+        entry = conditions[label] if label in conditions else None  # noqa: SIM401 - a map has no such `get`
+        if entry is None:
             continue
         for name in ("off", "limit", "hold", "after_start"):
-            if name not in settings and said.HasField(name):
-                value = getattr(said, name)
+            if name not in settings and entry.HasField(name):
+                value = getattr(entry, name)
                 seconds = value.ToTimedelta().total_seconds() if name in ("hold", "after_start") else value
                 settings[name] = Setting(float(seconds), whose)
-                if name == "limit" and said.HasField("clear"):  # it belongs to that limit
-                    settings["clear"] = Setting(said.clear, whose)
+                if name == "limit" and entry.HasField("clear"):  # it belongs to that limit
+                    settings["clear"] = Setting(entry.clear, whose)
     return ConditionSettings(**settings)
 
 
@@ -112,26 +112,26 @@ def list_settings(layers: Layers) -> dict[Condition, ConditionSettings]:
 
 def apply_limits(limits: Limits, layers: Layers) -> Limits:
     """Return the limits by which a dagger is judged; the very same where nobody says any."""
-    said: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for label, name in _FIELDS.items():
         setting = find_settings(label, layers).limit if layers else None
         if setting is not None:
             before = getattr(limits, name)
             is_time = isinstance(before, timedelta)
-            said[name] = timedelta(seconds=setting.value) if is_time else type(before)(setting.value)
-    return replace(limits, **said) if said else limits
+            changes[name] = timedelta(seconds=setting.value) if is_time else type(before)(setting.value)
+    return replace(limits, **changes) if changes else limits
 
 
 def describe_limits(limits: Limits, hold: timedelta) -> dict[str, rules_pb2.ConditionLimits]:
     """Return what holds of each condition where nobody says anything, by label."""
     described = {}
     for label in CONDITIONS:
-        said = rules_pb2.ConditionLimits()
-        said.hold.FromTimedelta(hold)
+        entry = rules_pb2.ConditionLimits()
+        entry.hold.FromTimedelta(hold)
         if label in _FIELDS:
             value = getattr(limits, _FIELDS[label])
-            said.limit = value.total_seconds() if isinstance(value, timedelta) else value
-        described[label] = said
+            entry.limit = value.total_seconds() if isinstance(value, timedelta) else value
+        described[label] = entry
     return described
 
 

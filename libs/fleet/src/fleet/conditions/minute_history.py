@@ -1,4 +1,4 @@
-"""What a condition would have done with a limit over the minutes of a day. Pure."""
+"""History of a condition over the minutes of a day: its values, and when it would have fired. Pure."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _share(counted: Sequence[int], records: Sequence[int], last: int, *, beside:
     """Return the share over the minutes up to the last one. `beside`: what is counted is no part of the
     records.
     """
-    known = [minute for minute in range(max(0, last - _WINDOW + 1), last + 1) if records[minute] != UNKNOWN]
-    if not known or known[-1] != last:
+    minutes = [minute for minute in range(max(0, last - _WINDOW + 1), last + 1) if records[minute] != UNKNOWN]
+    if not minutes or minutes[-1] != last:
         return None
-    some = sum(max(counted[minute], 0) for minute in known)
-    read = sum(records[minute] for minute in known) + (some if beside else 0)
+    some = sum(max(counted[minute], 0) for minute in minutes)
+    read = sum(records[minute] for minute in minutes) + (some if beside else 0)
     return some / read if read else 0.0
 
 
@@ -58,12 +58,12 @@ def simulate(
     """Return the history of values: a firing begins once they were above the limit for `hold_minutes`, and
     ends with the first that is no more than `clear`. Unknown ones change nothing. None where none is known.
     """
-    known = [(value, index) for index, value in enumerate(values) if value is not None]
-    if not known:
+    values_by_minute = [(value, index) for index, value in enumerate(values) if value is not None]
+    if not values_by_minute:
         return None
     firings: list[tuple[int, int]] = []
     begun, above = -1, 0
-    for value, index in known:
+    for value, index in values_by_minute:
         above = above + 1 if value > limit else 0
         if begun < 0 and above > 0 and above >= hold_minutes:
             begun = index
@@ -72,5 +72,5 @@ def simulate(
             begun = -1
     if begun >= 0:
         firings.append((begun, len(values)))
-    greatest, place = max(known, key=lambda pair: (pair[0], -pair[1]))
-    return MinuteHistory(len(known), min(known)[0], greatest, place, firings)
+    greatest, place = max(values_by_minute, key=lambda pair: (pair[0], -pair[1]))
+    return MinuteHistory(len(values_by_minute), min(values_by_minute)[0], greatest, place, firings)

@@ -36,7 +36,7 @@ from fleet.health.minutes import FIELDS
 
 pb = gateway_pb2
 MONITOR: Final = "health monitor"
-"""Whose word the settings of the leading monitor are."""
+"""Layer of the settings of the leading monitor."""
 _DEFAULT: Final = "default"
 
 
@@ -79,8 +79,8 @@ def explain(
 
 def _read_label(request: pb.ExplainConditionRequest) -> str:
     """Return the label of the condition. Raises: ApiError, where it is none of a dagger."""
-    known = request.condition in alerts_pb2.AlertCondition.values()
-    label = condition_label(request.condition) if known else str(request.condition)
+    is_listed = request.condition in alerts_pb2.AlertCondition.values()
+    label = condition_label(request.condition) if is_listed else str(request.condition)
     if label not in CONDITIONS:
         text = f"{label} is no condition of daggers that has limits: {', '.join(CONDITIONS)}"
         raise invalid([Violation("condition", text, "UNKNOWN_CONDITION")])
@@ -88,25 +88,25 @@ def _read_label(request: pb.ExplainConditionRequest) -> str:
 
 
 def _list_settings(
-    condition: alerts_pb2.AlertCondition.ValueType, said: ConditionSettings, dagger: Dagger
+    condition: alerts_pb2.AlertCondition.ValueType, own: ConditionSettings, dagger: Dagger
 ) -> Iterator[pb.ConditionSetting]:
-    if said.off is not None and said.off.value:
-        yield pb.ConditionSetting(name="off", value=1, whose=said.off.whose)
+    if own.off is not None and own.off.value:
+        yield pb.ConditionSetting(name="off", value=1, whose=own.off.whose)
     if dagger.spec.HasField("freshness") and condition == alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED:
         objective = dagger.spec.freshness.ToTimedelta().total_seconds()
         yield pb.ConditionSetting(name="limit", value=objective, whose="dagger")
-    if said.limit is not None:
-        yield pb.ConditionSetting(name="limit", value=said.limit.value, whose=said.limit.whose)
-        clear = default_clear(condition, said.limit.value)
-        if said.clear is not None:
-            yield pb.ConditionSetting(name="clear", value=said.clear.value, whose=said.clear.whose)
+    if own.limit is not None:
+        yield pb.ConditionSetting(name="limit", value=own.limit.value, whose=own.limit.whose)
+        clear = default_clear(condition, own.limit.value)
+        if own.clear is not None:
+            yield pb.ConditionSetting(name="clear", value=own.clear.value, whose=own.clear.whose)
         elif clear is not None:
             yield pb.ConditionSetting(name="clear", value=clear, whose=_DEFAULT)
-    if said.hold is not None:
-        yield pb.ConditionSetting(name="hold", value=said.hold.value, whose=said.hold.whose)
-    if said.after_start is not None:
-        whose = said.after_start.whose
-        yield pb.ConditionSetting(name="after_start", value=said.after_start.value, whose=whose)
+    if own.hold is not None:
+        yield pb.ConditionSetting(name="hold", value=own.hold.value, whose=own.hold.whose)
+    if own.after_start is not None:
+        whose = own.after_start.whose
+        yield pb.ConditionSetting(name="after_start", value=own.after_start.value, whose=whose)
 
 
 def _add_history(

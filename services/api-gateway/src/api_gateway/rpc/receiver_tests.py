@@ -77,8 +77,8 @@ def _check(request: pb.TestReceiversRequest, fleet: Fleet) -> None:
 
 
 def _unknown_kind(kind: str, kinds: list[str] | tuple[str, ...], what: str) -> Violation:
-    known = f": {', '.join(kinds)}"
-    text = f"{kind} is {what}{hint(nearest(kind, kinds), known)}"
+    names = f": {', '.join(kinds)}"
+    text = f"{kind} is {what}{hint(nearest(kind, kinds), names)}"
     return Violation("kind", text, "NOT_A_RECEIVER")
 
 

@@ -37,25 +37,25 @@ def find_silent_hosts(
     if hearing is None:
         return {}
     daggers: dict[str, list[Dagger]] = defaultdict(list)
-    heard: set[str] = set()
+    responding: set[str] = set()
     for dagger in fleet.daggers.values():
         watched = watches.get(dagger.name)
         if watched is not None and dagger.driver is not None and _runs(dagger):
             daggers[dagger.driver.host].append(dagger)
             if watched.heard_at is not None and now - watched.heard_at < limits.silence:
-                heard.add(dagger.driver.host)
+                responding.add(dagger.driver.host)
     opened = (
         name.removeprefix(HOST)
         for (name, condition), alert in ledger.alerts.items()
         if condition == CONDITION and alert.firing
     )
-    silent_hosts = (host for host, there in daggers.items() if host not in heard and len(there) >= LEAST)
+    silent_hosts = (host for host, there in daggers.items() if host not in responding and len(there) >= LEAST)
     hosts = sorted({*opened, *silent_hosts})
     return {host: _judge(host, daggers.get(host, ()), watches, now, hearing, limits) for host in hosts}
 
 
 def is_recovering(
-    held: Iterable[Alert],
+    followers: Iterable[Alert],
     watches: Mapping[str, Watch],
     *,
     now: datetime,
@@ -68,7 +68,7 @@ def is_recovering(
     return any(
         alert.condition == alerts_pb2.ALERT_CONDITION_UNREACHABLE
         and not silent(evidence_of(watches[alert.dagger], now, hearing), limits)
-        for alert in held
+        for alert in followers
         if alert.dagger in watches
     )
 
@@ -88,11 +88,11 @@ def _judge(
     evidences = [evidence_of(watches[dagger.name], now, hearing) for dagger in daggers]
     if not evidences:
         return Finding(False, "no dagger runs there any more", now, final=True)
-    heard = sum(not silent(evidence, limits) for evidence in evidences)
+    responding = sum(not silent(evidence, limits) for evidence in evidences)
     quiet = min(evidence.quiet for evidence in evidences if evidence.quiet is not None)
     measure = seconds(quiet, limits.silence)
-    if heard or len(evidences) < LEAST:
-        return Finding(False, f"{heard} of its {len(evidences)} daggers are heard", now, measure=measure)
+    if responding or len(evidences) < LEAST:
+        return Finding(False, f"{responding} of its {len(evidences)} daggers are heard", now, measure=measure)
     summary = (
         f"none of the {len(evidences)} daggers on {host} has been heard for {format_span(quiet)}: the host is"
         " away, or its network is"

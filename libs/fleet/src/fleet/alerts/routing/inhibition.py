@@ -48,7 +48,7 @@ CAUSES: Final = (
     ),
     Inhibition(source=(Matcher("condition", "kafka_away"),), target=(Matcher("condition", "host_away"),)),
 )
-"""What follows from what. Nothing is heard of hosts while Kafka is away."""
+"""Rules of what follows from what. Nothing is heard of hosts while Kafka is away."""
 IS_CAUSE: Final = frozenset(_SOURCES)
 """Labels of the conditions that are causes."""
 
