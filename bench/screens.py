@@ -237,12 +237,12 @@ async def _launch(log: MemoryLog) -> dict[str, int]:
     names = ["completed_bookings", "driver_supply", *(f"load_{number:04}" for number in range(DAGGERS - 2))]
     epoch = await append("a", events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
     generations = {}
-    for name in names:
+    for number, name in enumerate(names):
         meta = events_pb2.FactMeta(name=name, epoch=epoch)
         meta.generation = generations[name] = await append(
             name, events_pb2.LaunchIntended(meta=meta, version=1)
         )
-        await append(name, events_pb2.Launched(meta=meta, driver={"host": "a", "pid": 7}))
+        await append(name, events_pb2.Launched(meta=meta, driver={"host": "a", "pid": 1_000 + number}))
         await append(name, events_pb2.Running(meta=meta))
     return generations
 

@@ -24,12 +24,15 @@ export class Fleet {
     await follow(
       signal,
       async (signal, came) => {
+        // The list says all that the stream's first step would: who opens a page waits for no other answer.
+        await this.#list(signal);
         let begun = false;
         // One stream tells of everything: browsers open few connections to a host.
         for await (const step of streams.watchVitals({}, { signal })) {
+          const missed = !begun && step.sequence > this.#sequence; // what changed between both
           this.#sequence = step.sequence;
-          if (!begun) await this.#list(signal);
-          else await this.#renew(step.changed, step.gone, signal);
+          if (missed) await this.#list(signal, step.sequence);
+          else if (begun) await this.#renew(step.changed, step.gone, signal);
           begun = true;
           came();
           this.#note(step.vitals);
@@ -42,16 +45,15 @@ export class Fleet {
     );
   }
 
-  async #list(signal: AbortSignal): Promise<void> {
+  /** Read all of them, as they are at a sequence of the log or later. */
+  async #list(signal: AbortSignal, minSequence?: bigint): Promise<void> {
     const found = new Map<string, Dagger>();
     let pageToken = "";
     do {
-      // An empty log has no sequence that could be waited for.
-      const minSequence = this.#sequence < 0n ? undefined : this.#sequence;
-      const asked = { pageSize: 1000, pageToken, minSequence };
-      const answer = await daggers.listDaggers(asked, { signal });
+      const answer = await daggers.listDaggers({ pageSize: 1000, pageToken, minSequence }, { signal });
       for (const dagger of answer.daggers) found.set(dagger.name, dagger);
       this.total = answer.totalSize;
+      if (!pageToken) this.#sequence = answer.sequence; // what changes while its pages are read is told
       pageToken = answer.nextPageToken;
     } while (pageToken);
     this.all = found;
@@ -72,7 +74,7 @@ export class Fleet {
 
   /** Read anew those that have changed, and forget those that are gone. */
   async #renew(changed: string[], gone: string[], signal: AbortSignal): Promise<void> {
-    if (changed.length > MANY) return this.#list(signal);
+    if (changed.length > MANY) return this.#list(signal, this.#sequence);
     if (!changed.length && !gone.length) return;
     const answers = await Promise.all(changed.map((name) => this.#one(name, signal)));
     const now = new Map(this.all);
