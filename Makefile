@@ -62,9 +62,14 @@ $(STAMPS)/web: $(STAMPS)/venv $(wildcard $(WEB)/*.*) $(shell find $(WEB)/src -ty
 .PHONY: web
 web: $(STAMPS)/web ## Build the pages of the portal, with a Node of its own
 
-.PHONY: setup
-setup: $(STAMPS)/venv $(STAMPS)/web ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
+.PHONY: tools
+tools: $(STAMPS)/venv
 	@$(BIN)/daggers local setup
+
+# Pages are built beside the tools: each waits for registries where the other computes.
+.PHONY: setup
+setup: $(STAMPS)/venv ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
+	@$(MAKE) --no-print-directory --jobs 2 $(STAMPS)/web tools
 
 # Before anything is installed: how long it takes on two cores.
 .PHONY: demo-announced
