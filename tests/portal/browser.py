@@ -58,7 +58,7 @@ def chromium() -> Iterator[Browser]:
     executable = shutil.which("chromium") or str(installed() / "chromium")
     # Playwright's own Node needs libraries that a machine may not have; ours needs none.
     os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(npm.NODE)  # noqa: TID251 - Playwright has no other way
-    environment = {**os.environ, **_environment()}  # noqa: TID251 - what a browser inherits
+    environment: dict[str, str | float | bool] = {**os.environ, **_environment()}  # noqa: TID251 - what a browser inherits
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=_FLAGS, env=environment)
         yield browser

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, StorageState, expect
 from tests.portal import browser
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "portal"
@@ -97,27 +97,41 @@ def _demo(state_dir: Path) -> Iterator[Path]:
 
 def _taken(chromium: Browser, state_dir: Path) -> Iterator[Path]:
     FOLDER.mkdir(exist_ok=True)
+    site, session = _enter(chromium, state_dir)
     for picture in PICTURES:
         for size in picture.sizes:
             for scheme in ("light", "dark"):
                 path = FOLDER / f"{picture.name}-{size.name}-{scheme}.png"
-                path.write_bytes(
-                    _png(chromium, _read_address(state_dir), picture, size, scheme, str(state_dir))
-                )
+                path.write_bytes(_png(chromium, site, session, picture, size, scheme, str(state_dir)))
                 sys.stdout.write(f"{path.name} {path.stat().st_size}\n")
                 yield path
 
 
-def _read_address(state_dir: Path) -> str:
-    """Return the address of the pages of a stack; each lets in once."""
+def _enter(chromium: Browser, state_dir: Path) -> tuple[str, StorageState]:
+    """Be let in at the pages of a stack, which an address does once; return the site, and the session."""
     command: list[str | Path] = [_DAGGERS, "local", "status", "-o", "json", "--state-dir", state_dir]
     status = subprocess.run(command, check=True, capture_output=True)
-    address: str = json.loads(status.stdout)["portal"]["url"]
-    return address
+    key: str = json.loads(status.stdout)["portal"]["url"]
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(key, timeout=WITHIN_MS)
+    page.get_by_role("heading", level=1).wait_for(timeout=WITHIN_MS)
+    session = context.storage_state()
+    context.close()
+    return key[: key.index("/", len("https://"))], session
 
 
-def _png(chromium: Browser, key: str, picture: Picture, size: Size, scheme: str, here: str) -> bytes:
+def _png(
+    chromium: Browser,
+    site: str,
+    session: StorageState,
+    picture: Picture,
+    size: Size,
+    scheme: str,
+    here: str,
+) -> bytes:
     context = chromium.new_context(
+        storage_state=session,
         viewport={"width": size.width, "height": size.height},
         color_scheme=scheme,  # type: ignore[arg-type]
         reduced_motion="reduce",
@@ -125,9 +139,7 @@ def _png(chromium: Browser, key: str, picture: Picture, size: Size, scheme: str,
     )
     context.set_default_timeout(WITHIN_MS)
     page = context.new_page()
-    page.goto(key)
-    page.get_by_role("heading", level=1).wait_for()
-    page.goto(key[: key.index("/", len("https://"))] + picture.path)
+    page.goto(site + picture.path)
     page.get_by_role("heading", level=1).wait_for()
     expect(page.get_by_text("Reading", exact=False)).to_have_count(0)
     picture.prepare(page)
@@ -197,6 +209,11 @@ def _host(page: Page) -> None:
     page.get_by_text("Room left").wait_for()
 
 
+def _routes(page: Page) -> None:
+    page.get_by_role("button", name="Who would be notified?").click()
+    page.get_by_role("region", name="Who would be notified").get_by_role("status").wait_for()
+
+
 def _tests(page: Page) -> None:
     page.get_by_role("tab", name="Tests").click()
     page.get_by_role("button", name="Add a test").click()
@@ -228,11 +245,12 @@ PICTURES: Final = (
     Picture("studio-plan", f"{_DAGGER}/edit", _plan),
     Picture("studio-forward", "/new?kind=forward&streams=bookings"),
     Picture("studio-tests", _STUDIO, _tests),
-    Picture("alerts", "/alerts?over=yes"),
+    Picture("alerts", "/alerts?over=yes", sizes=(WIDE, NARROW)),
+    Picture("routes", "/routes/pricing", _routes),
     Picture("silence", "/new/silence?team=pricing&matcher=dagger%3Dcompleted_bookings"),
     Picture("audit", "/audit"),
     Picture("archive", "/archive"),
-    Picture("streams", "/streams"),
+    Picture("streams", "/streams", sizes=(WIDE, NARROW)),
     Picture("stream", "/streams/bookings"),
     Picture("stream-offer", "/new/stream?of=completed_bookings"),
     Picture("schemas", "/schemas?message=examples.v1.Booking"),
@@ -245,7 +263,7 @@ PICTURES: Final = (
     Picture("schema", "/new/schema"),
     Picture("references", "/references"),
     Picture("teams", "/teams"),
-    Picture("team", "/teams/pricing"),
+    Picture("team", "/teams/pricing", sizes=(WIDE, NARROW)),
 )
 
 if __name__ == "__main__":
