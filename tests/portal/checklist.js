@@ -80,6 +80,14 @@
       say("cut", "beyond the window", element);
   }
 
+  // On a phone nothing is moved aside to be read; an editor's lines and what is drawn are their own.
+  if (innerWidth < 400)
+    for (const element of all("*", document.body)) {
+      const beyond = element.scrollWidth - element.clientWidth;
+      if (beyond > 1 && /auto|scroll/.test(styleOf(element).overflowX) && seen(element) && !foreign(element))
+        say("cut", `moved aside by ${beyond} px`, element);
+    }
+
   // 2. Overlap: no text on other text or on a control that it does not belong to.
   const clipped = (box, element) => {
     let { left, right, top, bottom } = box;

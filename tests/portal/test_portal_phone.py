@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Route, expect
 from tests.portal.axe import CHECKLIST, violations
 from tests.portal.conftest import Visit
+from tests.portal.portal_pages import SCREENS, STUDIOS
 
 Opened = Callable[..., Visit]
 PHONE: Final = {"width": 360, "height": 740}
@@ -24,6 +25,8 @@ _LISTS: Final = [
     ("/daggers/completed_bookings?tab=revisions", "completed_bookings"),
     ("/alerts", "Alerts"),
     ("/silences", "Silences"),
+    ("/routes", "Routes of alerts"),
+    ("/routes/pricing", "pricing"),
     ("/streams", "Streams"),
     ("/schemas", "Schemas"),
     ("/sinks", "Sinks"),
@@ -81,6 +84,35 @@ def test_log_out_the_scheme_and_each_page_are_reached_on_a_phone(visit: Opened) 
 
     expect(page.get_by_role("heading", level=1, name="Teams")).to_be_visible()
     expect(menu.get_by_role("button", name="Log out")).to_be_hidden()
+
+
+def test_no_page_is_cut_or_moved_aside_on_a_phone(visit: Opened) -> None:
+    """Walk all pages that are full at 360 px; those in other states are judged by the same checklist."""
+    one = visit()
+    one.page.set_viewport_size(PHONE)
+    found = {}
+    for path, heading in (*SCREENS, *STUDIOS):
+        page = one.open(path, heading)
+        expect(page.get_by_text("Reading", exact=False)).to_have_count(0)
+        page.wait_for_timeout(200)  # what comes beside: sizes, rates
+        found[path] = page.evaluate(CHECKLIST)
+
+    assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+def test_a_row_of_a_table_is_a_card_on_a_phone_with_the_heads_of_its_cells(visit: Opened) -> None:
+    one = visit()
+    one.page.set_viewport_size(PHONE)
+    page = one.open("/streams", "Streams")
+    cells = page.get_by_role("region", name="Streams").locator("tbody td")
+    expect(cells.first).to_have_text("bookings")
+    heads = cells.evaluate_all(
+        "cells => cells.map(cell => getComputedStyle(cell, '::before').content.replaceAll('\"', ''))"
+    )
+    edges = cells.evaluate_all("cells => cells.map(cell => cell.getBoundingClientRect().right)")
+
+    assert heads == ["none", "Cluster", "Topics", "Message", "Event time", "Sensitive", "Written by", "Next"]
+    assert max(edges) <= PHONE["width"]
 
 
 def test_the_palette_leads_by_keys_to_a_page_a_dagger_and_a_stream(visit: Opened, packages: Path) -> None:
