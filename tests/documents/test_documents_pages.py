@@ -192,3 +192,22 @@ def test_each_term_with_a_dotted_line_has_a_hover_text_and_each_text_a_term() ->
     }
     assert used == set(hover_texts)
     assert styled == [f"{WEB}parts/Term.svelte"]  # where a line is dotted there is a title
+
+
+def test_beside_each_address_lies_what_others_show_there() -> None:
+    """Each screen has its line in both tables of docs/portal.md: what it shows, and what others show more."""
+    patterns = re.findall(r"\[/(\^.+?\$)/,", (ROOT / WEB / "screens.ts").read_text(encoding="utf-8"))
+    assert len(patterns) > 25
+    text = (ROOT / "docs" / "portal.md").read_text(encoding="utf-8")
+    shows, beside = (
+        re.findall(r"`(/[^`]*)`", table)
+        for table in re.findall(r"^\| (?:address|page) \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    )
+    wrong = [
+        (pattern, name)
+        for pattern in patterns
+        for name, addresses in (("shows", shows), ("beside", beside))
+        if not any(re.match(pattern.replace("\\/", "/"), each) for each in addresses)
+    ]
+
+    assert wrong == []

@@ -18,6 +18,8 @@ SCREENS = [
     ("/alerts", "Alerts"),
     ("/silences", "Silences"),
     ("/new/silence", "New silence"),
+    ("/routes", "Routes of alerts"),
+    ("/routes/pricing", "pricing"),
     ("/audit", "Audit"),
     ("/streams", "Streams"),
     ("/schemas?message=examples.v1.Booking", "Schemas"),

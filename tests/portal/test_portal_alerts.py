@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import grpc
 import pytest
-from daggers.v1 import alerts_pb2
+from daggers.v1 import access_pb2, alerts_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from playwright.sync_api import Browser, expect
 from tests.alertcallers import build_alert_log
 from tests.portal.axe import violations
@@ -38,6 +40,17 @@ def build_alert(dagger: str, condition: alerts_pb2.AlertCondition.ValueType) -> 
     return alert
 
 
+def give_a_channel(channel: grpc.Channel) -> None:
+    """Give the team a channel of Slack: routes name receivers that there are."""
+    slack = access_pb2.TeamReceiver(
+        kind="slack", secrets={"url": spec_pb2.SecretRef(file="/run/daggers/secret")}
+    )
+    team = access_pb2.Team(name="pricing", contact="#pricing", receivers=[slack])
+    gateway_pb2_grpc.AccessServiceStub(channel).RegisterTeam(
+        gateway_pb2.RegisterTeamRequest(team=team), timeout=60
+    )
+
+
 @pytest.fixture(scope="module")
 def alerting_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve a portal whose gateway knows of two open alerts, and one that is over; yield its address."""
@@ -49,7 +62,8 @@ def alerting_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         over,
         resolved,
     )
-    with serving_site(tmp_path_factory.mktemp("alerting"), quarantine, alerts=lambda: log) as address:
+    folder = tmp_path_factory.mktemp("alerting")
+    with serving_site(folder, quarantine, give_a_channel, alerts=lambda: log) as address:
         yield address
 
 
@@ -145,6 +159,77 @@ def test_what_is_wrong_with_a_silence_stands_at_its_place(visit_alerting: Opened
     page.get_by_role("button", name="Silence", exact=True).click()
 
     expect(page.get_by_role("alert")).to_contain_text("Say which alerts")
+
+
+def test_an_alert_is_acknowledged_from_its_row_until_somebody_takes_that_back(
+    visit_alerting: Opened, packages: Path
+) -> None:
+    one = visit_alerting(axe=True)
+    page = one.open("/alerts", "Alerts")
+    row = page.get_by_role("row").filter(has_text="driver_supply")
+    row.get_by_role("button", name="Acknowledge lag growing of driver_supply").click()
+    row.get_by_label("What you do").fill("moving its topic")
+    row.get_by_role("combobox", name="For", exact=True).select_option("4 hours")
+    assert violations(page, packages) == []
+    page.set_viewport_size({"width": 1440, "height": 900})
+    row.get_by_role("button", name="Acknowledge", exact=True).click()
+    expect(row).to_contain_text("moving its topic")
+    expect(row).to_contain_text("by anonymous")
+    expect(row).to_contain_text("until")
+    assert violations(page, packages) == []
+    page = one.open("/daggers/driver_supply?tab=alerts", "driver_supply")
+    own = page.get_by_role("region", name="Alerts, open ones").get_by_role("row")
+    expect(own.filter(has_text="moving its topic")).to_have_count(1)
+    own.get_by_role("button", name="Take back: lag growing of driver_supply").click()
+
+    expect(own.filter(has_text="moving its topic")).to_have_count(0)
+    expect(own.get_by_role("button", name="Acknowledge lag growing of driver_supply")).to_be_visible()
+
+
+def test_routes_of_a_team_are_reviewed_applied_and_explained(visit_alerting: Opened, packages: Path) -> None:
+    one = visit_alerting(axe=True)
+    one.refused = {400}
+    page = one.open("/routes", "Routes of alerts")
+    expect(page.get_by_role("row").filter(has_text="pricing")).to_contain_text("all receivers at once")
+    assert violations(page, packages) == []
+    page.get_by_role("link", name="pricing").click()
+    expect(page.get_by_role("heading", level=1, name="pricing")).to_be_visible()
+    page.get_by_role("button", name="Give it routes …").click()
+    text = page.get_by_label("Routes, as JSON")
+    text.fill('{"receivers": ["carrier-pigeon"]}')
+    page.get_by_role("button", name="Review").click()
+    expect(page.get_by_role("alert")).to_contain_text("is no receiver of team pricing")
+    text.fill(
+        """{"receivers": ["slack"], "groupWait": "30s", "repeatInterval": "14400s", "routes": [
+        {"match": ["severity=critical"], "groupBy": {"names": ["dagger"]}, "repeatInterval": "0s"}]}"""
+    )
+    page.get_by_label("Why").fill("one message for each dagger")
+    page.get_by_role("button", name="Review").click()
+    expect(page.get_by_text("2 open alerts would go elsewhere")).to_be_visible()
+    assert violations(page, packages) == []
+    page.get_by_role("button", name="Apply to pricing").click()
+    tree = page.get_by_role("list", name="Routes")
+    expect(tree).to_contain_text("notifies slack · first after 30 s · repeated every 4 h")
+    expect(tree.get_by_role("listitem").filter(has_text="severity=critical").last).to_contain_text(
+        "one message by dagger · never repeated"
+    )
+    would = page.get_by_role("region", name="Who would be notified")
+    would.get_by_label("Dagger").select_option("driver_supply")
+    would.get_by_role("button", name="Who would be notified?").click()
+    answer = would.get_by_role("status")
+    expect(answer).to_contain_text("pricing/slack")
+    expect(answer).to_contain_text("severity=critical")
+    expect(answer).to_contain_text("dagger = driver_supply")
+    assert violations(page, packages) == []
+    page.get_by_role("button", name="Change its routes …").click()
+    text.fill("{}")
+    page.get_by_role("button", name="Review").click()
+    page.get_by_role("button", name="Apply to pricing").click()
+    revisions = page.get_by_role("listitem").filter(has_text="one message for each dagger")
+    page.get_by_role("button", name="Begin with revision 1").click()
+
+    expect(revisions).to_have_count(1)
+    expect(text).to_have_value(re.compile('"severity=critical"'))
 
 
 def test_a_phone_shows_all_of_an_alert_without_moving_it_aside(visit_alerting: Opened) -> None:

@@ -14,7 +14,7 @@ FILLED = [path for path, _ in (*SCREENS, *STUDIOS)] + ELSEWHERE
 PATIENCE_S = 20
 """Seconds that a page may read before it has something to offer; a page that has it waits no longer."""
 EMPTY = [
-    "/", "/alerts", "/silences", "/audit", "/streams", "/schemas", "/clusters", "/teams", "/sinks",
+    "/", "/alerts", "/silences", "/routes", "/audit", "/streams", "/schemas", "/clusters", "/teams", "/sinks",
     "/references", "/archive", "/new", "/new?kind=forward", "/new/stream", "/new/schema", "/new/sink",
     "/new/cluster", "/new/reference", "/new/team", "/new/silence", "/nothing",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import { ms } from "./format.ts";
 import type { Tone } from "./phase.ts";
 import { pages } from "./read.svelte.ts";
 import { alerts } from "./rpc.ts";
+import { note, written } from "./written.ts";
 
 /** What an alert must be, or must not be, for a silence to hold it back; `*` in the value is any characters. */
 export interface Matcher {
@@ -102,17 +103,11 @@ export function request(
   };
 }
 
-// What this page wrote is on the list that it reads next, whichever gateway answers.
-let written = 0n;
-/** Remember how far the log of alerts was when something was written. */
-export function note(answer: { sequence: bigint }): void {
-  if (answer.sequence > written) written = answer.sequence;
-}
-
 /** The silences that hold back alerts or will; with `ended` also those of the last 30 days that are over. */
 export const silencesOf = (ended: boolean, signal: AbortSignal): Promise<ListedSilence[]> =>
   pages(
-    (pageToken) => alerts.listSilences({ pageToken, includeEnded: ended, minSequence: written }, { signal }),
+    (pageToken) =>
+      alerts.listSilences({ pageToken, includeEnded: ended, minSequence: written() }, { signal }),
     (page) => page.silences,
   );
 
