@@ -124,6 +124,10 @@ redis: $(STAMPS)/venv ## Install the Redis that tests of the sink redis start, o
 postgres: $(STAMPS)/venv ## Install the PostgreSQL that tests of the sink postgres start, once, where the machine has none
 	@$(BIN)/python -m tests.postgres
 
+.PHONY: kubernetes
+kubernetes: $(STAMPS)/venv ## Build the Kubernetes (API server, etcd) that slow tests start, once, in about ten minutes
+	@$(BIN)/python -m tests.kubernetes
+
 WORKERS ?= 2
 .PHONY: test
 test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
@@ -132,7 +136,7 @@ test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, c
 
 PART ?= all
 .PHONY: test-long
-test-long: setup opensearch redis postgres ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
+test-long: setup opensearch redis postgres kubernetes ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
 	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 

@@ -20,7 +20,7 @@ NPM_LOCKS = sorted(file for file in tracked() if file.endswith("package-lock.jso
 MEMBERS = sorted(file for file in tracked() if file.endswith("pyproject.toml"))
 _COMMAND = re.compile(
     r"""pip['",\s]+(?:install|download|wheel)\b|\bnpm['"(),\s\[]+(?:ci|install|i)\b"""
-    r"""|\bgo["',\s]+(?:install|get)\b|\b(?:curl|wget)\b|urlretrieve|["'\s]mvn["'\s]"""
+    r"""|\bgo["',\s]+(?:build|install|get)\b|\b(?:curl|wget)\b|urlretrieve|["'\s]mvn["'\s]"""
     r"""|\bivy\.retrieve\(|^ADD https?:"""
 )
 # Each place that downloads, and what it says so that only what is pinned comes.
@@ -37,11 +37,14 @@ DOWNLOADS = {
     "bench/flink.py": ('"--require-hashes"', '"--strict-checksums"'),
     "devstack/src/devstack/tools/kafka.py": ("verify(jars, digests())",),
     "tests/maven.py": ("hexdigest() != digest",),
+    # Of versions and checksums that stand in go.mod and go.sum.
+    "tests/kubernetes/__init__.py": ("-mod=readonly",),
     # The checksum of the module is compared, too.
     "tests/s3.py": ('"--require-hashes"', "@{VERSION}", '"Sum": "{SUM}"'),
     "tests/npm.py": ('npm(["ci"',),
     # Maven and Go as above: versions that never change.
     "tests/deploy/compose_walk/images.sh": ("<version>${KAFKA:-4.3.1}</version>",),
+    "tests/deploy/compose_walk/plugin.sh": ("version=${COMPOSE:-v2.40.3}",),
     "tests/deploy/compose_walk/influxd2.sh": ("version=v2.7.12", "pkg-config@v0.2.14"),
     "services/portal/web/build.py": ('npm(["ci"',),
     "tests/integrate/environment.py": ('"--constraint"', '"requirements.lock"'),
@@ -147,6 +150,19 @@ def test_what_npm_installs_has_its_hash_and_no_address(lock: str) -> None:
         name for name, each in packages.items() if not each.get("integrity", "").startswith("sha512-")
     ] == []
     assert [name for name, each in packages.items() if "resolved" in each] == []
+
+
+def test_each_module_of_kubernetes_has_its_checksum_and_no_address() -> None:
+    folder = ROOT / "tests" / "kubernetes"
+    module, checksums = ((folder / name).read_text() for name in ("go.mod", "go.sum"))
+    built = re.findall(r"^\t(?:\S+ => )?(\S+ v\S+)", module, re.MULTILINE)
+    replaced = set(re.findall(r"^\t(\S+) =>", module, re.MULTILINE))
+    lines = {line.rpartition(" ")[0]: line.rpartition(" ")[2] for line in checksums.splitlines()}
+
+    assert len(built) > 100
+    assert [each for each in built if each not in lines and each.split()[0] not in replaced] == []
+    assert [checksum for checksum in lines.values() if not re.fullmatch(r"h1:[\w+/]{43}=", checksum)] == []
+    assert "://" not in module + checksums
 
 
 def test_each_jar_of_kafka_has_its_hash() -> None:

@@ -41,19 +41,19 @@ def corpus_files() -> FileDescriptorSet:
 
 
 @contextmanager
-def _jvm(master: str) -> Iterator[None]:
+def _jvm(master: str, *settings: str) -> Iterator[None]:
     """What a JVM is started with. All modules of a process share one, as the first of them has it started."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        told = f"--master {master} --driver-memory 1g --conf spark.ui.enabled=false pyspark-shell"
-        patch.setenv("PYSPARK_SUBMIT_ARGS", told)
+        options = " ".join(f"--conf {setting}" for setting in ("spark.ui.enabled=false", *settings))
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"--master {master} --driver-memory 1g {options} pyspark-shell")
         yield
 
 
 @contextmanager
-def driver_session(master: str = "local[1]") -> Iterator[SparkSession]:
-    """The session of a driver, in this process."""
-    with _jvm(master):
+def driver_session(master: str = "local[1]", *settings: str) -> Iterator[SparkSession]:
+    """The session of a driver, in this process. settings: Spark's, NAME=VALUE each."""
+    with _jvm(master, *settings):
         started = spark.start()
         yield started
         started.stop()
