@@ -132,7 +132,10 @@ class Rows:
             indexes, times_ms = np.delete(indexes, broken), np.delete(times_ms, broken)
         columns, times = decoded.columns, decoded.rowtime
         event = times.cast(pa.int64())
-        timeless, micros = np.asarray(event.is_null()), np.asarray(event.fill_null(0))
+        if event.null_count:
+            timeless, micros = np.asarray(event.is_null()), np.asarray(event.fill_null(0))
+        else:  # nearly always: nothing is copied
+            timeless, micros = np.zeros(len(event), np.bool_), np.asarray(event)
         future = ~timeless & (micros > latest_us(times_ms, planned_ms, self._tolerance_ms))
         marks = decoded.marks
         if timeless.any() or future.any():
