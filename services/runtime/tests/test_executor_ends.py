@@ -34,6 +34,13 @@ def pod(code: int, *, reason: str, brief: str = "") -> str:
         (pod(-1, reason="Error", brief="Preempting"), "higher priority"),
         (pod(137, reason="Error", brief="Terminated"), "its node was shut down"),
         ("The executor with id 3 was deleted by a user or the framework.", "deleted: by a drain"),
+        (
+            "The executor with ID 4 (registered at 1796060933799 ms) was not found in the cluster at the"
+            " polling time (1796060980367 ms) which is after the accepted detect delta time (30000 ms)"
+            " configured by `spark.kubernetes.executor.missingPodDetectDelta`. The executor may have been"
+            " deleted but the driver missed the deletion event. Marking this executor as failed.",
+            "deleted: by a drain",
+        ),
         (pod(52, reason="Error"), "its heap was full"),
         ("Command exited with code 137", "by whom is unknown"),
         ("Command exited with code 52", "its heap was full"),

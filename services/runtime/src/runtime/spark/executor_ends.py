@@ -28,7 +28,11 @@ _CAUSES: Final = (
     (r"brief reason: Evicted", "evicted: its node was short of something"),
     (r"brief reason: Preempting", "evicted: for a pod of higher priority"),
     (r"brief reason: (Terminated|NodeShutdown|Shutdown)", "drained: its node was shut down"),
-    (r"was deleted by a user or the framework", "deleted: by a drain of its node, or by somebody"),
+    # a pod that is gone before Spark has looked at its end
+    (
+        r"was deleted by a user or the framework|was not found in the cluster at the polling time",
+        "deleted: by a drain of its node, or by somebody",
+    ),
     (r"exceeding (physical|virtual) memory limits", "killed for memory: YARN's limit of its container"),
     (r"exit(ed with|ed with exit| )? ?code:? 52\b|Exit status: 52\b", "out of memory: its heap was full"),
     (r"[Dd]ecommission", "drained: its worker was decommissioned"),
