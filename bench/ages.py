@@ -39,8 +39,8 @@ def messages(kafka: str, since: float, *topics: str) -> Iterator[Message]:
             "enable.partition.eof": True,
         }
     )
-    known = consumer.list_topics(timeout=30).topics
-    places = [(topic, number) for topic in topics for number in known[topic].partitions]
+    metadata = consumer.list_topics(timeout=30)
+    places = [(topic, number) for topic in topics for number in metadata.topics[topic].partitions]
     starts = [TopicPartition(topic, number, int(since * 1000)) for topic, number in places]
     found = [place for place in consumer.offsets_for_times(starts, 30) if place.offset >= 0]
     left = {(place.topic, place.partition): consumer.get_watermark_offsets(place, 30)[1] for place in found}

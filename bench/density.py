@@ -49,7 +49,7 @@ RATE, WINDOW_S, PARTITIONS = 10, 60, 4
 DELAY_S, IDLE_S = 5, 10
 TARGET_CORES, TARGET_GIB = 1.5, 10.0
 START_CPU_S: Final = 1.7
-"""What a start in a driver that runs takes of a processor; of the bar for a killed one."""
+"""CPU seconds of a start in a driver that runs; of the bar for a killed one."""
 _NOT_COUNTED = ("kafka", "influxdb")
 _CALLERS = 8
 _LIMIT_S: Final = 1_800.0
@@ -125,7 +125,7 @@ class Fault:
     """Seconds since the epoch."""
     members: frozenset[str]
     healed: float = 0.0
-    """When all of them ran again; 0: they never did."""
+    """Time at which all of them ran again; 0: they never did."""
 
     def covers(self, name: str, end: int) -> bool:
         """Tell whether the window of a dagger that ends then is the fault's."""
@@ -133,8 +133,8 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Found:
-    """What came of the windows."""
+class WindowResults:
+    """Windows that were recounted, those that are wrong, and how late they were."""
 
     windows: int = 0
     mismatches: list[str] = field(default_factory=list)
@@ -410,12 +410,12 @@ def _count_records(kafka: str, readers: Sequence[Reader], since: float) -> dict[
 
 def _check(
     on: Stack, readers: Sequence[Reader], since: float, until: float, faults: Sequence[Fault]
-) -> Found:
+) -> WindowResults:
     """Count every window anew that lies in this time, and compare what the daggers have written."""
     first, last = since + _until_next_window(since) + WINDOW_S, until // WINDOW_S * WINDOW_S
     expected = _count_records(on.kafka, readers, since)
     names = {reader.rows: reader.name for reader in readers}
-    found, written = Found(), {reader.name: dict[Window, tuple[Sums, float]]() for reader in readers}
+    found, written = WindowResults(), {reader.name: dict[Window, tuple[Sums, float]]() for reader in readers}
     for message in ages.messages(on.kafka, since, *names):
         row, name, at = json.loads(message.value()), names[str(message.topic())], ages.written_at(message)
         place = round(ages.instant(row["window_timestamp"])), str(row["tag_key"])
@@ -454,7 +454,7 @@ def _print_threads(used: Counter[str], wall: float, batches: int) -> None:
     shown(used, 1e3 / wall, 1e3 / max(batches, 1))
 
 
-def _print_fault(fault: Fault, found: Found) -> None:
+def _print_fault(fault: Fault, found: WindowResults) -> None:
     """Print how a killed driver came back, and how late its windows were, beside the bar."""
     cores = psutil.cpu_count() or 1
     bar = len(fault.members) * START_CPU_S / cores + WINDOW_S

@@ -195,7 +195,7 @@ def test_each_term_with_a_dotted_line_has_a_hover_text_and_each_text_a_term() ->
 
 
 def test_beside_each_address_lies_what_others_show_there() -> None:
-    """Each screen has its line in both tables of docs/portal.md: what it shows, and what others show more."""
+    """Compare the screens with both tables of docs/portal.md: what each shows, and what others show more."""
     patterns = re.findall(r"\[/(\^.+?\$)/,", (ROOT / WEB / "screens.ts").read_text(encoding="utf-8"))
     assert len(patterns) > 25
     text = (ROOT / "docs" / "portal.md").read_text(encoding="utf-8")

@@ -108,7 +108,7 @@ def _taken(chromium: Browser, state_dir: Path) -> Iterator[Path]:
 
 
 def _enter(chromium: Browser, state_dir: Path) -> tuple[str, StorageState]:
-    """Be let in at the pages of a stack, which an address does once; return the site, and the session."""
+    """Log in at the pages of a stack, which an address does once; return the site, and the session."""
     command: list[str | Path] = [_DAGGERS, "local", "status", "-o", "json", "--state-dir", state_dir]
     status = subprocess.run(command, check=True, capture_output=True)
     key: str = json.loads(status.stdout)["portal"]["url"]

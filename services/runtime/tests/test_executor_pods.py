@@ -117,7 +117,7 @@ def test_a_launch_removes_what_others_left_and_nothing_else(
 
     leftover_pods.sweep(session.sparkContext)
     pods = {pod["metadata"]["name"]: pod for pod in cluster.api.find("pods")}
-    kept = {name for name, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
+    present = {name for name, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
 
-    assert kept & {own, "own-shadow", "other-runs"} == {own, "own-shadow", "other-runs"}
-    assert kept & {"own-older-runs", "own-older-ended", "other-ended"} == set()
+    assert present & {own, "own-shadow", "other-runs"} == {own, "own-shadow", "other-runs"}
+    assert present & {"own-older-runs", "own-older-ended", "other-ended"} == set()

@@ -76,9 +76,9 @@ def _check(request: pb.TestReceiversRequest, fleet: Fleet) -> None:
         raise invalid([_unknown_kind(request.kind, kinds, f"no receiver of team {request.team}")])
 
 
-def _unknown_kind(kind: str, kinds: list[str] | tuple[str, ...], what: str) -> Violation:
+def _unknown_kind(kind: str, kinds: list[str] | tuple[str, ...], mistake: str) -> Violation:
     names = f": {', '.join(kinds)}"
-    text = f"{kind} is {what}{hint(nearest(kind, kinds), names)}"
+    text = f"{kind} is {mistake}{hint(nearest(kind, kinds), names)}"
     return Violation("kind", text, "NOT_A_RECEIVER")
 
 

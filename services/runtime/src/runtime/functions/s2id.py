@@ -100,7 +100,8 @@ def _square(coordinate: Floats) -> Ints:
     root = 0.5 * np.sqrt(1 + 3 * np.abs(coordinate))
     # From the middle to either side: the same doubles as `root` and `1 - root`, which are from 0 to 1.
     part = 0.5 + np.copysign(root - 0.5, coordinate)
-    return np.minimum((part * _SIZE).astype(np.int64), _SIZE - 1)
+    numbers: Ints = np.minimum((part * _SIZE).astype(np.int64), _SIZE - 1)
+    return numbers
 
 
 def _leaves(face: Ints, i: Ints, j: Ints, level: int) -> npt.NDArray[np.uint64]:
