@@ -61,14 +61,16 @@ def test_a_replay_is_asked_about_where_it_ran_or_at_whoever_leads() -> None:
     replay = events_pb2.QuarantineReplayRequested(meta=META, name="orders", replay_id="r", up_to={0: 1})
     begun = CLAIM, ASKED, serving("a:1"), replay
     elsewhere = events_pb2.ReplayStarted(meta=FACT, replay_id="r", process={"host": "b", "pid": 7})
-    waiting, running = folded(*begun), folded(*begun, elsewhere)
+    finished = events_pb2.ReplayFinished(meta=FACT, replay_id="r")
+    waiting, running, ended = folded(*begun), folded(*begun, elsewhere), folded(*begun, elsewhere, finished)
     to_come = of_replay(waiting, living(waiting, "orders"))
 
     assert to_come is not None
     assert to_come.host == "a"
-    with pytest.raises(ApiError) as caught:
-        of_replay(running, living(running, "orders"))
-    assert (caught.value.reason, caught.value.metadata["host"]) == ("HOST_UNREACHABLE", "b")
+    for fleet in (running, ended):
+        with pytest.raises(ApiError) as caught:
+            of_replay(fleet, living(fleet, "orders"))
+        assert (caught.value.reason, caught.value.metadata["host"]) == ("HOST_UNREACHABLE", "b")
     without = folded(CLAIM, ASKED, serving("a:1"))
     assert of_replay(without, living(without, "orders")) is None
 

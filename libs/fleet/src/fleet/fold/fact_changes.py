@@ -124,8 +124,11 @@ def record_outage(dagger: Dagger, fact: events_pb2.SinkSkipped, _: datetime) -> 
 
 
 def start_replay(dagger: Dagger, fact: events_pb2.ReplayStarted, _: datetime) -> Changes:
-    """Record the process that runs its replay."""
-    return _change_replay(dagger, fact, lambda replay: replace(replay, process=fact.process, waits=None))
+    """Record the process that runs its replay, and where: what it printed is there once it has ended."""
+    host = fact.process.host
+    return _change_replay(
+        dagger, fact, lambda replay: replace(replay, process=fact.process, host=host, waits=None)
+    )
 
 
 def delay_replay(dagger: Dagger, fact: events_pb2.ReplayWaits, _: datetime) -> Changes:

@@ -26,6 +26,8 @@ class Replay:
     """Time of its request."""
     process: events_pb2.DriverHandle | None = None
     """Process that runs it, or, without a process id, is to run; None while none does."""
+    host: str = ""
+    """Host of its newest attempt, also of one that has ended; empty before the first."""
     attempt: int = 0
     """Sequence of the intent of its newest attempt; 0 before the first."""
     exits: int = 0

@@ -94,6 +94,7 @@ def _read_replay(state: state_pb2.ReplayState) -> Replay:
         sequence=state.sequence,
         request=state.request,
         time=state.time.ToDatetime(tzinfo=UTC),
+        host=state.host,
         exits=state.exits,
         attempt=state.attempt,
         exit_time=state.exit_time.ToDatetime(tzinfo=UTC) if state.HasField("exit_time") else None,

@@ -77,8 +77,7 @@ def of_replay(fleet: Fleet, dagger: Dagger) -> Route | None:
     """
     if dagger.replay is None:
         return None
-    process = dagger.replay.process
-    host = process.host if process is not None else everywhere(fleet)[0].host
+    host = dagger.replay.host or everywhere(fleet)[0].host
     if host not in fleet.hosts:
         raise unreachable(host, "no scheduler there has said where it serves")
     return Route(host, fleet.hosts[host], dagger)
