@@ -133,7 +133,7 @@ def test_everything_of_a_dagger_works_on_a_host_that_does_not_lead(
     assert {reason for _, _, reason in steps(tested)} == {""}
     assert (planned["reads_unchecked"], bool(planned["reads"])) == ("", True)
     assert counted(rows) == recount(events)
-    assert len(log["lines"]) == 5
+    assert 0 < len(log["lines"]) <= 5
     assert [each["outcome"] for each in foreseen["forecast"]] == ["LATE"]
     assert replayed["outcomes"] == {"REPLAYED": 1}
     assert replay_log["lines"]
