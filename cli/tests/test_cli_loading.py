@@ -14,11 +14,12 @@ from cli.framework.extension import Missing, load_extension
 
 HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
 VERBS = {
-    "Acknowledge", "Add", "Check", "Confirm", "Count", "Create", "Delete", "Discard", "Export", "Forget",
+    "Acknowledge", "Add", "Check", "Confirm", "Count", "Create", "Delete", "Discard", "Explain", "Export",
+    "Forget",
     "Give", "Grant",
     "Inspect", "Install", "Let", "List", "Log", "Make", "Manage", "Move", "Offer", "Print", "Register",
-    "Release", "Remove", "Replay", "Restore", "Revoke", "Rewrite", "Run", "Set", "Show", "Start", "Stop",
-    "Test", "Update", "Verify", "Write",
+    "Release", "Remove", "Replay", "Restore", "Revoke", "Rewrite", "Run", "Send", "Set", "Show", "Start",
+    "Stop", "Test", "Update", "Verify", "Write",
 }  # fmt: skip
 PROBE = """\
 import json, sys

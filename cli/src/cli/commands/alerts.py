@@ -11,9 +11,9 @@ import typer
 from daggers.v1 import gateway_pb2
 
 from cli.commands.acknowledgement import acknowledge, unacknowledge
+from cli.commands.alert_receivers import receiver
 from cli.commands.alert_text import find_alerts, line, second, table
 from cli.commands.condition_explanation import explain
-from cli.commands.receiver_test import receiver
 from cli.commands.route_explanation import explain_route
 from cli.commands.rule_test import try_rules
 from cli.framework.gateway import Gateway
