@@ -38,6 +38,7 @@ KNOWN = (
     Lacking(r"no PostgreSQL", "make postgres"),
     Lacking(r"this PostgreSQL has no TLS", "", ("postgresql",)),
     Lacking(r"no pgbouncer", "", ("pgbouncer",)),
+    Lacking(r"reaches no other host", "an address beside loopback for this machine"),
     Lacking(r"no openssl|openssl is not", "", ("openssl",)),
     Lacking(r"docker compose", "Docker with its compose (operations.md)"),
     Lacking(r"no Go on", "", ("golang-go",)),
