@@ -21,6 +21,7 @@ from fleet.conditions.condition_limits import (
     describe_limits,
     find_layers,
     find_settings,
+    list_settings,
 )
 from fleet.conditions.dagger_conditions import OF_DAGGERS
 from fleet.conditions.finding import Finding
@@ -53,13 +54,14 @@ def test_a_dagger_says_before_its_team_says_before_the_platform_says() -> None:
 
     assert own == ConditionSettings(limit=Setting(100, "dagger"), hold=Setting(60, "platform"))
     assert input_ == ConditionSettings(off=Setting(1, "team pricing"))
-    assert apply_limits(Limits(), layers) == Limits(progress=100 * SECOND)
+    assert apply_limits(Limits(), list_settings(layers)) == Limits(progress=100 * SECOND)
 
 
 def test_where_nobody_says_anything_the_limits_are_the_same() -> None:
     limits = Limits()
+    layers = find_layers(spec_pb2.DaggerSpec(team="pricing"), Fleet().catalogue)
 
-    assert apply_limits(limits, find_layers(spec_pb2.DaggerSpec(team="pricing"), Fleet().catalogue)) is limits
+    assert apply_limits(limits, list_settings(layers)) is limits
 
 
 def test_a_clear_limit_belongs_to_the_limit_beside_it() -> None:

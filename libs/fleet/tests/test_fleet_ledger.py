@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 
+import pytest
 from daggers.v1 import alerts_pb2
 from google.protobuf.message import Message
 
@@ -240,6 +242,34 @@ def test_what_is_over_before_its_cause_is_told_to_nobody() -> None:
 
     assert ledger.alert("bookings", NO_PROGRESS).deliveries["slack"].done
     assert next_told(ledger, 60) == "platform"
+
+
+TURNING = (
+    ("platform", KAFKA_AWAY),
+    ("host/a", alerts_pb2.ALERT_CONDITION_HOST_AWAY),
+    ("host/b", alerts_pb2.ALERT_CONDITION_HOST_AWAY),
+    *((dagger, condition) for dagger in ("on_a", "on_b") for condition in (FAILED, NO_PROGRESS)),
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_causes_are_the_same_whether_they_are_found_at_each_turn_or_at_once(seed: int) -> None:
+    chance, messages, opened = Random(seed), list[Message]([STARTED]), dict[object, int]()
+    ledger = given(STARTED)
+    for _ in range(60):
+        turning = chance.choice(TURNING)
+        name, condition = turning
+        incident = opened.get(turning, 0)
+        incident_meta = about(name, condition)
+        if incident > 0:
+            incident_meta.incident, opened[turning] = incident, -incident
+            messages.append(alerts_pb2.AlertResolved(meta=incident_meta))
+        else:
+            incident_meta.incident = opened[turning] = 1 - incident
+            messages.append(alerts_pb2.AlertFired(meta=incident_meta, receivers=["slack"], host=name[-1]))
+        ledger.apply(record(len(messages) - 1, messages[-1]))
+
+        assert ledger.find_causes() == given(*messages).find_causes()
 
 
 def test_who_was_told_of_the_begin_before_the_cause_came_is_told_of_the_end() -> None:

@@ -11,11 +11,10 @@ from cli.errors import MisusedError
 from cli.framework.session import Session
 from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
-from daggerspec.conditionlimits import CONDITIONS
+from daggerspec.conditionlimits import CONDITIONS, TIMES
 from daggerspec.nearest import hint, nearest
 
 FLAGS = {"dagger": "NAME", "condition": "CONDITION"}
-_TIMES = ("hold", "after_start")
 _MEANINGS = {
     "off": "no alert of it fires",
     "limit": "what is too much",
@@ -51,7 +50,7 @@ def _show(out: Printer, label: str, answer: gateway_pb2.ExplainConditionResponse
             setting.name,
             "yes"
             if setting.name == "off"
-            else format_measure(setting.value, "s" if setting.name in _TIMES else answer.unit),
+            else format_measure(setting.value, "s" if setting.name in TIMES else answer.unit),
             setting.whose,
             _MEANINGS[setting.name],
         )

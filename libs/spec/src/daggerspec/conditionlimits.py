@@ -18,6 +18,8 @@ from daggerspec.violation import Violation
 
 LONGEST: Final = timedelta(days=7)
 """Longest time that a condition may have to hold, or be left alone after a start."""
+TIMES: Final = ("hold", "after_start")
+"""Fields of limits that are times."""
 _DAY_S: Final = 86_400.0
 
 
@@ -71,7 +73,7 @@ def _of_condition(
         yield from _of_limit(f"{path}.limit", label, kind, entry.limit)
     if entry.HasField("clear"):
         yield from _of_clear(f"{path}.clear", label, kind, entry)
-    for name in ("hold", "after_start"):
+    for name in TIMES:
         if entry.HasField(name):
             value = getattr(entry, name)
             yield from fields.duration(f"{path}.{name}", value)

@@ -184,15 +184,16 @@ class Monitor:
     def _next_turn(self, name: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
         """Judge a dagger by its state now, which may have changed while the turn before was written."""
         dagger = self.fleet.daggers[name]
+        settings = self.observer.settings(dagger)
         turn = self._judge.next_turn(
             name,
-            self.observer.findings(dagger),
+            self.observer.findings(dagger, settings),
             of=OF_DAGGERS,
             now=self._clock(),
             dagger=dagger,
             team=dagger.spec.team,
             change=self.observer.change(name),
-            settings=self.observer.settings(dagger),
+            settings=settings,
             launched=self.observer.watches[name].launched,
         )
         return turn if self.leadership.begins else None

@@ -18,10 +18,9 @@ from google.protobuf.duration_pb2 import Duration
 
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration
-from daggerspec.conditionlimits import CONDITIONS, LimitKind, write
+from daggerspec.conditionlimits import CONDITIONS, TIMES, LimitKind, write
 
-_KEYS: Final = ("limit", "clear", "hold", "after_start")
-_TIMES: Final = ("hold", "after_start")
+_KEYS: Final = ("limit", "clear", *TIMES)
 _WORDS: Final = {"off": True, "on": False}
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
@@ -40,7 +39,7 @@ def _read_one(reader: Reader, node: yaml.Node, path: str, kind: LimitKind) -> ru
         entry.off = _WORDS[reader.choice(node, path, tuple(_WORDS))]
         return entry
     for key, value in reader.mapping(node, path, _KEYS).items():
-        if key in _TIMES:
+        if key in TIMES:
             time = Duration()
             time.FromTimedelta(reader.duration(value, f"{path}.{key}"))
             getattr(entry, key).CopyFrom(time)
@@ -72,4 +71,4 @@ def _show_one(entry: rules_pb2.ConditionLimits, kind: LimitKind | None) -> Any:
     values: dict[str, Any] = {
         name: write(unit, getattr(entry, name)) for name in ("limit", "clear") if entry.HasField(name)
     }
-    return values | {name: duration(getattr(entry, name)) for name in _TIMES if entry.HasField(name)}
+    return values | {name: duration(getattr(entry, name)) for name in TIMES if entry.HasField(name)}

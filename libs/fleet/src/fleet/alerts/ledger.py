@@ -35,7 +35,7 @@ from fleet.alerts.alert import (
 )
 from fleet.alerts.receiver_tests import ReceiverTests
 from fleet.alerts.routed_groups import RoutedGroups, name_of
-from fleet.alerts.routing.inhibition import CAUSES, IS_CAUSE, find_causes
+from fleet.alerts.routing.inhibition import CAUSE_CONDITIONS, CAUSES, find_causes
 from fleet.alerts.routing.labels import list_labels
 from fleet.alerts.routing.silences import (
     LONGEST,
@@ -89,7 +89,7 @@ class Ledger:
         self._paused: dict[str, datetime] = {}
         self._open_causes: set[tuple[str, Condition]] = set()
         self._causes: dict[tuple[str, Condition], tuple[str, Condition]] | None = None
-        """None: an alert has changed since they were found."""
+        """By open alert, the one that holds it back; None: a cause has changed since they were found."""
 
     @property
     def position(self) -> LogPosition:
@@ -219,7 +219,13 @@ class Ledger:
     def list_held(self, alert: Alert) -> list[Alert]:
         """List the open alerts that this one holds back as their cause."""
         name = name_of(alert)
+        if name not in self._open_causes:
+            return []
         return [self.alerts[name_] for name_, cause in self.find_causes().items() if cause == name]
+
+    def list_open_causes(self, condition: Condition) -> list[str]:
+        """List the subjects of which this condition is open, one that is a cause of others."""
+        return [subject for subject, cause in self._open_causes if cause == condition]
 
     def find_cause(self, alert: Alert) -> Alert | None:
         """Return the open alert that holds this one back as its cause; None where none does."""
@@ -332,10 +338,21 @@ class Ledger:
         key = (after.subject, after.condition)
         self.alerts.pop(key, None)
         self.alerts[key] = replace(after, sequence=record.sequence)
-        self._causes = None
-        if condition_label(after.condition) in IS_CAUSE:
+        if condition_label(after.condition) in CAUSE_CONDITIONS:
             (self._open_causes.add if after.firing else self._open_causes.discard)(key)
+            self._causes = None
+        elif self._causes is not None:
+            self._find_cause_anew(key)
         return True
+
+    def _find_cause_anew(self, key: tuple[str, Condition]) -> None:
+        """Find what holds back an alert that has changed and is no cause itself: that of no other changes."""
+        assert self._causes is not None
+        self._causes.pop(key, None)
+        if self.alerts[key].firing:
+            labels = {name: list_labels(self.alerts[name]) for name in (*self._open_causes, key)}
+            if (cause := find_causes(labels, CAUSES).get(key)) is not None:
+                self._causes[key] = cause
 
 
 def _is_silenced(alert: Alert, active: Sequence[Silence], now: datetime) -> bool:

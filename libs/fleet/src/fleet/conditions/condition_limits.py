@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from daggers.v1 import alerts_pb2, rules_pb2, spec_pb2
 
-from daggerspec.conditionlimits import CONDITIONS
+from daggerspec.conditionlimits import CONDITIONS, TIMES
 from daggerspec.limits import SHARE_ENDS
 from fleet.alerts.alert import PLATFORM, Condition, condition_label
 from fleet.conditions.finding import Finding
@@ -94,10 +94,10 @@ def find_settings(label: str, layers: Layers) -> ConditionSettings:
         entry = conditions[label] if label in conditions else None  # noqa: SIM401 - a map has no such `get`
         if entry is None:
             continue
-        for name in ("off", "limit", "hold", "after_start"):
+        for name in ("off", "limit", *TIMES):
             if name not in settings and entry.HasField(name):
                 value = getattr(entry, name)
-                seconds = value.ToTimedelta().total_seconds() if name in ("hold", "after_start") else value
+                seconds = value.ToTimedelta().total_seconds() if name in TIMES else value
                 settings[name] = Setting(float(seconds), whose)
                 if name == "limit" and entry.HasField("clear"):  # it belongs to that limit
                     settings["clear"] = Setting(entry.clear, whose)
@@ -110,15 +110,15 @@ def list_settings(layers: Layers) -> dict[Condition, ConditionSettings]:
     return {condition_of(label): find_settings(label, layers) for label in labels}
 
 
-def apply_limits(limits: Limits, layers: Layers) -> Limits:
+def apply_limits(limits: Limits, settings: Mapping[Condition, ConditionSettings]) -> Limits:
     """Return the limits by which a dagger is judged; the very same where nobody says any."""
     changes: dict[str, Any] = {}
-    for label, name in _FIELDS.items():
-        setting = find_settings(label, layers).limit if layers else None
-        if setting is not None:
+    for condition, own in settings.items():
+        name = _FIELDS.get(condition_label(condition))
+        if name is not None and own.limit is not None:
             before = getattr(limits, name)
             is_time = isinstance(before, timedelta)
-            changes[name] = timedelta(seconds=setting.value) if is_time else type(before)(setting.value)
+            changes[name] = timedelta(seconds=own.limit.value) if is_time else type(before)(own.limit.value)
     return replace(limits, **changes) if changes else limits
 
 

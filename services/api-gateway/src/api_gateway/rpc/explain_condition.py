@@ -29,6 +29,7 @@ from fleet.conditions.condition_limits import (
     default_clear,
     find_layers,
     find_settings,
+    list_settings,
 )
 from fleet.conditions.dagger_conditions import diagnose
 from fleet.health.degradation import Limits
@@ -64,7 +65,7 @@ def explain(
     if label == "freshness_missed":
         answer.unit = "s"
     watched, hearing = heartbeats.watch_of(dagger), heartbeats.hearing(now)
-    limits = apply_limits(Limits(), layers)
+    limits = apply_limits(Limits(), list_settings(layers))
     finding = diagnose(dagger, watched, now=now, hearing=hearing, limits=limits).get(request.condition)
     if finding is not None:
         answer.holds, answer.summary = finding.active, finding.summary

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -36,22 +35,16 @@ def find_silent_hosts(
     """Judge each host that may be away, and those with an open alert; nothing while this monitor is deaf."""
     if hearing is None:
         return {}
-    daggers: dict[str, list[Dagger]] = defaultdict(list)
-    responding: set[str] = set()
-    for dagger in fleet.daggers.values():
-        watched = watches.get(dagger.name)
-        if watched is not None and dagger.driver is not None and _runs(dagger):
-            daggers[dagger.driver.host].append(dagger)
-            if watched.heard_at is not None and now - watched.heard_at < limits.silence:
-                responding.add(dagger.driver.host)
-    opened = (
-        name.removeprefix(HOST)
-        for (name, condition), alert in ledger.alerts.items()
-        if condition == CONDITION and alert.firing
-    )
-    silent_hosts = (host for host, there in daggers.items() if host not in responding and len(there) >= LEAST)
-    hosts = sorted({*opened, *silent_hosts})
-    return {host: _judge(host, daggers.get(host, ()), watches, now, hearing, limits) for host in hosts}
+    opened = {subject.removeprefix(HOST) for subject in ledger.list_open_causes(CONDITION)}
+    silent_hosts = {
+        host
+        for host in fleet.drivers.hosts
+        if _is_silent(_list_running(fleet, host, watches), watches, now, limits)
+    }
+    return {
+        host: _judge(host, _list_running(fleet, host, watches), watches, now, hearing, limits)
+        for host in sorted(opened | silent_hosts)
+    }
 
 
 def is_recovering(
@@ -73,8 +66,25 @@ def is_recovering(
     )
 
 
-def _runs(dagger: Dagger) -> bool:
-    return dagger.phase in _RUN and dagger.desired == gateway_pb2.DESIRED_RUNNING
+def _list_running(fleet: Fleet, host: str, watches: Mapping[str, Watch]) -> Iterator[Dagger]:
+    """Yield the daggers that run on a host and could be heard."""
+    for dagger in fleet.drivers.on(host).daggers.values():
+        runs_there = dagger.driver is not None and dagger.driver.host == host and dagger.phase in _RUN
+        if runs_there and dagger.desired == gateway_pb2.DESIRED_RUNNING and dagger.name in watches:
+            yield dagger
+
+
+def _is_silent(
+    daggers: Iterable[Dagger], watches: Mapping[str, Watch], now: datetime, limits: Limits
+) -> bool:
+    """Tell whether a host may be away: the first dagger that is heard says that it is not."""
+    count = 0
+    for dagger in daggers:
+        heard_at = watches[dagger.name].heard_at
+        if heard_at is not None and now - heard_at < limits.silence:
+            return False
+        count += 1
+    return count >= LEAST
 
 
 def _judge(

@@ -66,16 +66,17 @@ class Observer:
         """Since when records arrive without a gap, so that a driver's silence is evidence; None: deaf."""
         return self._hearing.begin(self._clock())
 
-    def findings(self, dagger: Dagger) -> Mapping[Condition, Finding]:
-        """Judge the conditions of a dagger now; one without evidence is left out."""
+    def findings(
+        self, dagger: Dagger, settings: Mapping[Condition, ConditionSettings]
+    ) -> Mapping[Condition, Finding]:
+        """Judge the conditions of a dagger now, by what `settings` say; one without evidence is left out."""
         now = self._clock()
-        layers = find_layers(dagger.spec, self._fleet.catalogue)
         return diagnose(
             dagger,
             self.watches[dagger.name],
             now=now,
             hearing=self._hearing.begin(now),
-            limits=apply_limits(self._limits, layers),
+            limits=apply_limits(self._limits, settings),
             history=self._histories.get(dagger.name, History()),
         )
 
@@ -149,8 +150,7 @@ class Observer:
         if not self.begun:  # times of recalled records are by the clocks of several hosts: never go back
             time = max(time, current.heard_at or time)
         dagger = self._fleet.daggers.get(heartbeat.dagger)
-        layers = find_layers(dagger.spec, self._fleet.catalogue) if dagger is not None else ()
-        limits = apply_limits(self._limits, layers)
+        limits = self._limits if dagger is None else apply_limits(self._limits, self.settings(dagger))
         self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, limits)
 
     def _follow_launch(self, dagger: Dagger) -> None:

@@ -5,7 +5,6 @@ Those are kept, and told if they outlive their cause.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -49,7 +48,7 @@ CAUSES: Final = (
     Inhibition(source=(Matcher("condition", "kafka_away"),), target=(Matcher("condition", "host_away"),)),
 )
 """Rules of what follows from what. Nothing is heard of hosts while Kafka is away."""
-IS_CAUSE: Final = frozenset(_SOURCES)
+CAUSE_CONDITIONS: Final = frozenset(_SOURCES)
 """Labels of the conditions that are causes."""
 
 
@@ -67,11 +66,6 @@ def find_causes(incidents: Mapping[T, Labels], rules: Sequence[Inhibition]) -> d
             if cause is not None:
                 causes[target] = cause
     return causes
-
-
-def count_held_back(causes: Mapping[T, T]) -> Counter[T]:
-    """Count what each cause holds back, for its message."""
-    return Counter(causes.values())
 
 
 def _is_cause(source: T, target: T, incidents: Mapping[T, Labels], rule: Inhibition) -> bool:
