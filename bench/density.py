@@ -94,6 +94,7 @@ class Reader:
     team: str
     topic: str
     kind: Kind
+    isolation: spec_pb2.Isolation.ValueType = spec_pb2.ISOLATION_SHARED
 
     @property
     def rows(self) -> str:
@@ -106,7 +107,7 @@ class Reader:
             team=self.team,
             cluster="local",
             sql=self.kind.sql,
-            isolation=spec_pb2.ISOLATION_SHARED,
+            isolation=self.isolation,
             trigger=Duration(seconds=1),
         )
         read = spec.streams.add(stream=self.topic, table="data_stream")
@@ -165,7 +166,7 @@ def main() -> int:
         for number in range(given.daggers)
     ]
     with stack(spare=not given.no_spare) as on:
-        _prepare(on, topics, readers)
+        prepare(on, topics, readers)
         with workload.feeding(on.kafka, RATE, ",".join(topics), PARTITIONS):
             return _run(on, readers, given.minutes, given.faults)
 
@@ -173,9 +174,9 @@ def main() -> int:
 def _run(on: Stack, readers: Sequence[Reader], minutes: float, faults: int) -> int:
     with Costs(on) as costs:
         began, before = time.time(), costs.read()
-        _create(on, readers)
+        create(on, readers)
         created = time.time() - began
-        _wait_until_running(on, [reader.name for reader in readers], time.time() + _LIMIT_S)
+        wait_until_running(on, [reader.name for reader in readers], time.time() + _LIMIT_S)
         since = time.time()
         start = costs.read() - before
         print(
@@ -269,8 +270,8 @@ class Costs:
         self._threads.follow(*found)
 
 
-def _prepare(on: Stack, topics: Sequence[str], readers: Sequence[Reader]) -> None:
-    """Create topics, streams and teams."""
+def prepare(on: Stack, topics: Sequence[str], readers: Sequence[Reader]) -> None:
+    """Create topics and streams."""
     admin = AdminClient({"bootstrap.servers": on.kafka})
     config = {"message.timestamp.type": "LogAppendTime"}
     wanted = [NewTopic(topic, PARTITIONS, 1) for topic in topics]
@@ -293,50 +294,49 @@ def _gateway(on: Stack) -> Iterator[gateway_pb2_grpc.DaggerServiceStub]:
         yield gateway_pb2_grpc.DaggerServiceStub(channel)
 
 
-def _create(on: Stack, readers: Sequence[Reader]) -> None:
+def create(on: Stack, readers: Sequence[Reader]) -> None:
     """Create all daggers, a few at once."""
     with _gateway(on) as stub, ThreadPoolExecutor(_CALLERS) as callers:
 
-        def create(reader: Reader) -> None:
+        def call(reader: Reader) -> None:
             stub.CreateDagger(reader.request(), timeout=60, metadata=on.bearer)
 
-        list(callers.map(create, readers))
+        list(callers.map(call, readers))
 
 
-def _list(stub: gateway_pb2_grpc.DaggerServiceStub, on: Stack) -> dict[str, gateway_pb2.Dagger]:
+def list_daggers(on: Stack) -> dict[str, gateway_pb2.Dagger]:
     """Return all daggers, by name."""
-    listed, token = {}, ""
-    while True:
-        request = gateway_pb2.ListDaggersRequest(page_size=1_000, page_token=token)
-        answer = stub.ListDaggers(request, timeout=60, metadata=on.bearer)
-        listed |= {dagger.name: dagger for dagger in answer.daggers}
-        if not (token := answer.next_page_token):
-            return listed
+    listed, token = dict[str, gateway_pb2.Dagger](), ""
+    with _gateway(on) as stub:
+        while True:
+            request = gateway_pb2.ListDaggersRequest(page_size=1_000, page_token=token)
+            answer = stub.ListDaggers(request, timeout=60, metadata=on.bearer)
+            listed |= {dagger.name: dagger for dagger in answer.daggers}
+            if not (token := answer.next_page_token):
+                return listed
 
 
-def _wait_until_running(
+def wait_until_running(
     on: Stack, names: Collection[str], deadline: float, later_than: Mapping[str, int] | None = None
 ) -> None:
     """Wait until all of these run, in launches later than those given by name; ends the bench behind the
     deadline, with what does not run and why.
     """
     later_than = later_than or {}
-    with _gateway(on) as stub:
-        while True:
-            listed = _list(stub, on)
-            waiting = [
-                listed[name]
-                for name in names
-                if listed[name].phase != gateway_pb2.RUNNING
-                or listed[name].generation <= later_than.get(name, 0)
-            ]
-            if not waiting:
-                return
-            if time.time() > deadline:
-                for one in waiting[:20]:
-                    print(one.name, gateway_pb2.Phase.Name(one.phase), one.last_error, one.warnings)
-                raise SystemExit(f"{len(waiting)} daggers do not run")
-            time.sleep(0.5)
+    while True:
+        listed = list_daggers(on)
+        waiting = [
+            listed[name]
+            for name in names
+            if listed[name].phase != gateway_pb2.RUNNING or listed[name].generation <= later_than.get(name, 0)
+        ]
+        if not waiting:
+            return
+        if time.time() > deadline:
+            for one in waiting[:20]:
+                print(one.name, gateway_pb2.Phase.Name(one.phase), one.last_error, one.warnings)
+            raise SystemExit(f"{len(waiting)} daggers do not run")
+        time.sleep(0.5)
 
 
 def _members(on: Stack) -> dict[int, list[str]]:
@@ -363,13 +363,12 @@ def _print_drivers(on: Stack) -> None:
 def _kill_driver(on: Stack) -> Fault:
     """Kill the driver that has most members, and have its healing watched."""
     pid, names = max(_members(on).items(), key=lambda found: (len(found[1]), found[1] != [rundir.SPARE]))
-    with _gateway(on) as stub:
-        generations = {name: found.generation for name, found in _list(stub, on).items()}
+    generations = {name: found.generation for name, found in list_daggers(on).items()}
     fault = Fault(time.time(), frozenset(names))
     os.killpg(pid, signal.SIGKILL)
 
     def watch() -> None:
-        _wait_until_running(on, names, fault.at + _LIMIT_S, generations)
+        wait_until_running(on, names, fault.at + _LIMIT_S, generations)
         fault.healed = time.time()
 
     threading.Thread(target=watch, daemon=True).start()
