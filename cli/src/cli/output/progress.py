@@ -1,5 +1,6 @@
 """Progress of long work, on stderr: a spinner on a terminal, plain lines elsewhere."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,13 +8,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
 Report = Callable[[str], None]
 PLAIN_INTERVAL_S = 15.0
 
 
 class Steps:
-    """Reports which step of some work is running, and how long each took.
+    """Reports which steps of some work are running, and how long each took. Thread-safe.
 
     quiet: print nothing.
     """
@@ -21,6 +23,11 @@ class Steps:
     def __init__(self, console: "Console", *, quiet: bool = False) -> None:
         self._console = console
         self._quiet = quiet
+        self._lock = threading.Lock()
+        self._status: Status | None = None
+        """The spinner, which steps that run at once share."""
+        self._running: dict[str, str] = {}
+        """Details of the running steps, by title."""
 
     @contextmanager
     def step(self, title: str) -> Iterator[Report]:
@@ -30,15 +37,35 @@ class Steps:
             return
         started = time.monotonic()
         if self._console.is_terminal:
-            from rich.markup import escape
-
-            with self._console.status(title) as status:
-                yield lambda detail: status.update(f"{title} [dim]{escape(detail)}[/dim]")
+            self._spin(title, "")
+            try:
+                yield lambda detail: self._spin(title, detail)
+            finally:
+                self._spin(title, None)
         else:
             yield self._plain(title)
         self._console.print(
             f"[green]✓[/green] {title} [dim]{time.monotonic() - started:.1f} s[/dim]", highlight=False
         )
+
+    def _spin(self, title: str, detail: str | None) -> None:
+        """Show the detail of a step beside the others that run; None: it has ended."""
+        from rich.markup import escape
+
+        with self._lock:
+            if detail is None:
+                del self._running[title]
+            else:
+                self._running[title] = detail
+            text = "; ".join(f"{name} [dim]{escape(at)}[/dim]" for name, at in self._running.items())
+            if self._status is None:
+                self._status = self._console.status(text)
+                self._status.start()
+            elif self._running:
+                self._status.update(text)
+            else:
+                self._status.stop()
+                self._status = None
 
     def note(self, text: str) -> None:
         """Print a line beside the steps."""

@@ -1,8 +1,9 @@
-"""Install what is missing, one tool after the other, under a lock."""
+"""Install what is missing, under a lock: InfluxDB, which takes longest, beside all others."""
 
 import fcntl
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from cli.errors import RefusedError
 from cli.output.progress import Report, Steps
 from devstack.places import refuse_unusable
 from devstack.tools import appcds_home, influxd, java, kafka, native_reader, postgres
+from devstack.tools.run import stop_all
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,10 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
     refuse_unusable("the folder of the tools", folder, "set another DAGGERS_TOOLS_DIR")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder, steps):
+        with (
+            _lock(folder, steps),
+            _beside(lambda: _database(folder, steps) if with_influxd else None) as database,
+        ):
             home = java.system_home(java_home)
             wheel = home is None
             if home is None:
@@ -46,12 +51,13 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
                 with steps.step(f"preparing {appcds_home.TITLE}") as report:
                     appcds_home.build(spark, home, report)
             native_reader.build(steps)
-            database = None
-            if with_influxd:
-                database = _once(folder / influxd.NAME, influxd.TITLE, influxd.build, steps) / "influxd"
+            return Tools(java_home=home, kafka_jars=jars, spark_home=spark, influxd=database.result())
     except OSError as error:
         raise RefusedError(f"the tools cannot be installed in {folder}: {error.strerror or error}") from error
-    return Tools(java_home=home, kafka_jars=jars, spark_home=spark, influxd=database)
+
+
+def _database(folder: Path, steps: Steps) -> Path:
+    return _once(folder / influxd.NAME, influxd.TITLE, influxd.build, steps) / "influxd"
 
 
 def install_postgres(folder: Path, steps: Steps) -> None:
@@ -71,6 +77,18 @@ def _once(place: Path, title: str, build: Callable[[Path, Report], Path], steps:
         build(part, report).rename(place)
     shutil.rmtree(part, ignore_errors=True)
     return place
+
+
+@contextmanager
+def _beside(build: Callable[[], Path | None]) -> Iterator[Future[Path | None]]:
+    """Build in a thread of its own; where the block ends with an error, what is under way is ended."""
+    with ThreadPoolExecutor(1) as threads:
+        building = threads.submit(build)
+        try:
+            yield building
+        except BaseException:
+            stop_all()
+            raise
 
 
 @contextmanager

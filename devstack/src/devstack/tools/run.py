@@ -10,6 +10,7 @@ from cli.errors import RefusedError
 from cli.output.progress import Report
 
 LONGEST_TAIL = 200
+_running: set[subprocess.Popen[str]] = set()
 
 
 def run(
@@ -35,6 +36,7 @@ def run(
             ) as process,
         ):  # fmt: skip
             assert process.stdout is not None
+            _running.add(process)
             try:
                 for line in process.stdout:
                     out.write(line)
@@ -44,6 +46,8 @@ def run(
             except BaseException:  # an interrupt: leave no build running behind
                 process.kill()
                 raise
+            finally:
+                _running.discard(process)
     except FileNotFoundError as error:
         raise RefusedError(f"{failure}: {words[0]} is missing", reason="TOOL_MISSING") from error
     if process.returncode != 0:
@@ -52,3 +56,9 @@ def run(
         raise RefusedError(
             f"{failure} (it ended with exit code {process.returncode}, see {log}){tail}", reason="TOOL_FAILED"
         )
+
+
+def stop_all() -> None:
+    """Kill what other threads run, which raise for it."""
+    for process in list(_running):
+        process.kill()
