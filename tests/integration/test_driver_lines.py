@@ -33,6 +33,9 @@ for logger, level, message in {said!r}:
     getattr(gateway.jvm.org.slf4j.LoggerFactory.getLogger(logger), level)(message)
 gateway.jvm.Thread.currentThread().setName("stream execution thread for prices [id = 1, runId = 2]")
 gateway.jvm.org.slf4j.LoggerFactory.getLogger("a.b.Plan").warn("is odd, too")
+gateway.jvm.Thread.currentThread().setName("Executor task launch worker for task 0.0 in stage 1.0 (TID 1)")
+gateway.jvm.org.slf4j.MDC.put("mdc.dagger", "prices")
+gateway.jvm.org.slf4j.LoggerFactory.getLogger("a.b.Task").warn("is odd as well")
 gateway.shutdown()
 gateway.proc.stdin.close()
 gateway.proc.wait(60)
@@ -65,4 +68,5 @@ def test_the_jvm_writes_warnings_in_the_layout_of_a_drivers_log_and_no_chatter(t
         "WARN HDFSBackedStateStoreProvider: Error cleaning up files",
         "WARN SparkContext: something is odd",
         "WARN Plan: dagger=prices is odd, too",
+        "WARN Task: dagger=prices is odd as well",
     ]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -19,6 +20,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, text_format
 from google.protobuf.message_factory import GetMessageClass
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -33,6 +35,7 @@ from runtime.decode.decoder import Decoder
 from runtime.errors import explain, worker_full
 from runtime.source import warmup_source
 from runtime.spark import cleaner, hadoopdefaults, helpers, localfiles, names
+from runtime.spark.session import work_for
 
 pytestmark = pytest.mark.integration
 
@@ -72,6 +75,31 @@ def test_a_worker_has_what_it_needs_when_it_is_forked_and_no_thread_but_jemalloc
 
     assert seen["there"]
     assert set(seen["threads"]) <= {"jemalloc_bg_thd"}
+
+
+def test_jobs_of_two_daggers_take_turns_and_their_tasks_log_for_their_own(session: SparkSession) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        names = {name: context.getLocalProperty(name) for name in ("spark.scheduler.pool", "mdc.dagger")}
+        yield from (pa.RecordBatch.from_pylist([{"names": list(names.values())}]) for _ in batches)
+
+    def compute(dagger: str) -> None:
+        work_for(session, dagger)
+        found[dagger] = session.range(1, numPartitions=1).mapInArrow(look, "names array<string>").collect()
+
+    found: dict[str, Any] = {}
+    threads = [Thread(target=compute, args=(dagger,)) for dagger in ("prices", "rides")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert {dagger: rows[0]["names"] for dagger, rows in found.items()} == {
+        "prices": ["prices", "prices"],
+        "rides": ["rides", "rides"],
+    }
+    assert session.sparkContext.getConf().get("spark.scheduler.mode") == "FAIR"
 
 
 @pytest.mark.long

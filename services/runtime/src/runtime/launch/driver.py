@@ -247,6 +247,7 @@ class Driver:
             .option("checkpointLocation", str(chosen.path))
             .foreachBatch(batches)
         )
+        spark.work_for(self._launch.session, self._spec.dagger)
         with _plan_errors():
             if assembled.closing:
                 return writer.trigger(availableNow=True).start()

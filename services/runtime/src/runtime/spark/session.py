@@ -64,6 +64,8 @@ SETTINGS = {
     "spark.ui.port": "0",
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Batches of members of one process take turns: a heavy one does not go first because it came first.
+    "spark.scheduler.mode": "FAIR",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
 }
 # Renaming a file is atomic on a local disk, and this manager saves the checksum files of the default one.
@@ -116,6 +118,14 @@ def another(session: SparkSession) -> SparkSession:
             other.conf.set(name, value)
     _prepare(other)
     return other
+
+
+def work_for(session: SparkSession, dagger: str) -> None:
+    """Have the jobs of what this thread starts take turns with those of other daggers, and their tasks' lines
+    in the log name the dagger.
+    """
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", dagger)
+    session.sparkContext.setLocalProperty("mdc.dagger", dagger)
 
 
 @contextmanager
