@@ -1,4 +1,4 @@
-"""Twenty-two rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Twenty-three rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -206,6 +206,16 @@ def without_critical_starts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(starts, "has_free_core", has)
 
 
+def without_agent_check(patch: pytest.MonkeyPatch) -> None:
+    """Let a process that was the agent of its host go on with what it began, whoever is by then."""
+
+    async def confirm(launcher: Launcher, _: int) -> bool:
+        await launcher._follower.catch_up()
+        return True
+
+    patch.setattr(Launcher, "confirm_agent", confirm)
+
+
 def without_early_loss(patch: pytest.MonkeyPatch) -> None:
     """Let a host be silent for half a minute longer before it is gone."""
     patch.setattr(silent_hosts, "GONE_AFTER", silent_hosts.GONE_AFTER + timedelta(seconds=30))
@@ -240,6 +250,7 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "host epoch": Rule(without_host_epoch, ", whose agent is "),
     "own intent": Rule(without_own_intents, STARTED),
     "own attempt": Rule(without_own_attempts, STARTED),
+    "agent of the host": Rule(without_agent_check, STARTED),
     "labels": Rule(without_labels, " and needs zone "),
     "cordon": Rule(without_cordons, " on the cordoned ", faulty_s=400),
     "one move after another": Rule(without_turns, " is on its way", faulty_s=400),

@@ -197,8 +197,9 @@ class Agent:
         for name in sorted(names & self._fleet.drivers.on(host).daggers.keys()):
             if name not in self._fleet.unreadable_daggers:
                 await self._attend(name)
-        self._epoch = self._fleet.standing(host).epoch
-        await self._replays.act(self._report, since=self._epoch)
+        if self.is_newest:  # else another process of this host has taken over meanwhile
+            self._epoch = self._fleet.standing(host).epoch
+            await self._replays.act(self._report, since=self._epoch)
 
     async def _attend(self, name: str) -> None:
         for _ in range(STEPS):
@@ -226,9 +227,9 @@ class Agent:
                 "agent.act", dagger=name, generation=dagger.generation, action=type(action).__name__
             ):
                 if isinstance(action, Submit):
-                    await self._launcher.submit(name, self._report)
+                    await self._launcher.submit(name, self._report, since=epoch)
                 elif isinstance(action, LaunchShadow):
-                    await self._launcher.submit_shadow(name, self._report)
+                    await self._launcher.submit_shadow(name, self._report, since=epoch)
                 else:
                     await self._report(dagger, action)
             if self._fleet.daggers[name].sequence == dagger.sequence:

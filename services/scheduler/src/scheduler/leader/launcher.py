@@ -109,9 +109,15 @@ class Launcher:
             return  # its agent does the rest
         await self._answer(intended, write)
 
-    async def catch_up(self) -> None:
-        """Fold to the end of the log. Raises: LogUnavailable."""
+    async def confirm_agent(self, since: int) -> bool:
+        """Fold to the end of the log, and tell whether the agent of this host is still the one that was
+        registered at the sequence `since`: a process that was paused may have been replaced.
+
+        Raises: LogUnavailable.
+        """
         await self._follower.catch_up()
+        standing = self._fleet.standing(self._drivers.host)
+        return standing.epoch == since and not standing.is_gone
 
     def is_untried(self, dagger: Dagger, *, since: int) -> bool:
         """Tell whether the newest launch of a dagger, or its shadow, is this host's agent's to begin: it was
@@ -131,10 +137,14 @@ class Launcher:
             and claim.host != self._drivers.host
         )
 
-    async def submit(self, name: str, write: Write) -> None:
-        """Launch here what a leader elsewhere intended, unless something newer has come meanwhile."""
+    async def submit(self, name: str, write: Write, *, since: int) -> None:
+        """Launch here what a leader elsewhere intended, unless something newer has come meanwhile.
+
+        since: epoch of the agent that this process is.
+        """
         intended = self._fleet.daggers[name]
-        await self._follower.catch_up()
+        if not await self.confirm_agent(since):
+            return
         newest = self._fleet.daggers[name]
         if not newest.unanswered or newest.generation != intended.generation:
             return
@@ -143,10 +153,11 @@ class Launcher:
         self._secrets.tell(self._fleet, newest)
         await self._answer(newest, write, is_elsewhere=True)
 
-    async def submit_shadow(self, name: str, write: Write) -> None:
+    async def submit_shadow(self, name: str, write: Write, *, since: int) -> None:
         """Launch a shadow here that a leader elsewhere intended, as `submit` launches a driver."""
         intended = self._fleet.daggers[name].shadow
-        await self._follower.catch_up()
+        if not await self.confirm_agent(since):
+            return
         newest = self._fleet.daggers[name]
         shadow = newest.shadow
         if shadow is None or shadow.driver is not None or intended is None:

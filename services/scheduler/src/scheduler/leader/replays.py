@@ -104,13 +104,14 @@ class Replays:
 
         def start(dagger: Dagger) -> Awaitable[None]:
             assert dagger.replay is not None
-            return self._submit(name, dagger.replay.attempt, write)
+            return self._submit(name, dagger.replay.attempt, write, since)
 
         await self._take_steps(name, alive, write, since, "agent.replay", decide, start)
 
-    async def _submit(self, name: str, number: int, write: Write) -> None:
+    async def _submit(self, name: str, number: int, write: Write, since: int) -> None:
         """Start an attempt that a leader elsewhere intended, unless something newer has come meanwhile."""
-        await self._launcher.catch_up()
+        if not await self._launcher.confirm_agent(since):
+            return
         newest = self._fleet.daggers[name]
         if newest.replay is not None and newest.replay.unanswered and newest.replay.attempt == number:
             await self._begin(newest, number, write)
