@@ -40,7 +40,7 @@ _NAME_PLACES: Final = """([here, shown]) => {
 _QUERY: Final = """SELECT city_id AS tag_city_id, vehicle_type AS tag_vehicle_type,
        count(1) AS num_of_bookings, SUM(price.amount) AS amount,
        TUMBLE_END(rowtime, INTERVAL '30' SECOND) AS window_timestamp
-FROM `data_stream`
+FROM bookings
 WHERE status = 'COMPLETED'
 GROUP BY TUMBLE(rowtime, INTERVAL '30' SECOND), city_id, vehicle_type"""
 

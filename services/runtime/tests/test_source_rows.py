@@ -269,6 +269,8 @@ def test_with_a_time_field_a_broken_record_is_quarantined_and_the_others_are_as_
     assert [(one.offset, one.reason) for one in quarantined] == [
         (6, Reason.EMPTY_VALUE), (5, Reason.MALFORMED),
     ]  # fmt: skip
+    assert quarantined[1].detail.startswith("The record does not decode: ")
+    assert "pruned" not in quarantined[1].detail
     assert batch.column("__value").to_pylist() == [sound[0].value(), sound[1].value()]
     assert batch.column("__headers").to_pylist() == [[], []]
 

@@ -22,11 +22,17 @@ const FIELDS: Record<string, string> = {
   "spec.cluster": "The cluster",
   "spec.team": "The team",
 };
+/** What a finding is about, where its own sentence does not say it. */
+function subject(field: string): string {
+  const [, kind, at, rest] = /^spec\.(stream|sink)s\[(\d+)\]\.?(.*)$/.exec(field) ?? [];
+  if (!kind) return FIELDS[field] ?? field;
+  return `${capital(kind)} ${Number(at) + 1}${rest ? `: ${rest}` : ""}`;
+}
 /** One sentence; what may be meant is a button, or else `meant` says it. */
 export function sentence(finding: Finding): string {
   const found = statement(finding);
   // What is a sentence of its own needs no subject.
-  const about = finding.line > 0 || /^[A-Z]/.test(found) ? "" : `${FIELDS[finding.field] ?? finding.field} `;
+  const about = finding.line > 0 || /^[A-Z0-9]/.test(found) ? "" : `${subject(finding.field)} `;
   return capital(`${about}${found}`.trim());
 }
 /** What may be meant, where no edit writes it; empty where one does. */

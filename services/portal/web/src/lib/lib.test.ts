@@ -138,6 +138,8 @@ describe("problems", () => {
       text: "Not yours.",
     });
     expect(problem(new ConnectError("", Code.Internal)).text).not.toBe("");
+    const refused = new ConnectError("spec.sql: line 4, column 6: there is no x", Code.InvalidArgument);
+    expect(problem(refused).text).toBe("Line 4, column 6: there is no x.");
   });
   it("are tried again after longer and longer, up to a bound", () => {
     expect([0, 1, 99].map(pause)).toEqual([1000, 2000, 15_000]);

@@ -29,7 +29,9 @@ const KINDS: Partial<Record<Code, Problem["kind"]>> = {
 export function problem(error: unknown): Problem {
   const known = ConnectError.from(error);
   const kind = KINDS[known.code] ?? "other";
-  const text = sentence(known.rawMessage || "It did not work, and nobody says why.");
+  // A place in the query says by itself that the query is meant.
+  const said = known.rawMessage.replace(/^spec\.sql: (?=line \d)/, "");
+  const text = sentence(said || "It did not work, and nobody says why.");
   // fetch itself failed: no answer came at all.
   if (unreached(error) === "portal")
     return { kind: "away", text: "The portal does not answer.", everywhere: true };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from runtime.source.reader.control_rows import (
 )
 from runtime.source.records import HEADERS, HEADERS_COLUMN, NO_TIME, Ints, Records
 
+_PREFIX = re.compile(r"^(failed to decode Protobuf message: |Error parsing message with type '[^']*': )+")
 _METADATA = {
     "__topic": pa.string(),
     "__partition": pa.int32(),
@@ -245,7 +247,8 @@ def _metadata(name: str, partition: Partition, records: Records, written_ms: Int
 
 
 def _sentence(why: str) -> str:
-    return f"The record does not decode: {why.removeprefix('failed to decode Protobuf message: ')}."
+    """Say why, without the name of our part of the message, which nobody knows."""
+    return f"The record does not decode: {_PREFIX.sub('', why)}."
 
 
 def _timeless(time: tuple[int, int] | None) -> tuple[Reason, str]:
