@@ -9,7 +9,7 @@ from daggers.v1 import alerts_pb2
 from google.protobuf.message import Message
 
 from eventlog import Draft, read_record
-from fleet.alerts.alert import GroupTurn, Notify
+from fleet.alerts.alert import PLATFORM, GroupTurn, Notify
 from fleet.alerts.ledger import Ledger
 from fleet.alerts.routing import grouping
 from fleet.alerts.routing.routes import Destination
@@ -46,8 +46,14 @@ class AlertStory:
         self.records.append(read_record(sequence, draft.headers(), message.SerializeToString()))
         return self.ledger.apply(self.records[-1])
 
-    def fire(self, second: float, dagger: str, incident: int = 1) -> None:
-        meta = alerts_pb2.AlertMeta(dagger=dagger, condition=FAILED, incident=incident)
+    def fire(
+        self,
+        second: float,
+        dagger: str,
+        incident: int = 1,
+        condition: alerts_pb2.AlertCondition.ValueType = FAILED,
+    ) -> None:
+        meta = alerts_pb2.AlertMeta(dagger=dagger, condition=condition, incident=incident)
         fired = alerts_pb2.AlertFired(
             meta=meta,
             team="pricing",
@@ -292,6 +298,17 @@ def test_a_silence_holds_back_what_it_matches_of_a_group_until_the_look_after_it
     story.fire(1, "b")
 
     assert [story.take(second) for second in (10, 70, 130)] == [("b", ""), None, ("a b", "")]
+
+
+def test_a_cause_holds_back_what_follows_until_the_look_after_its_end() -> None:
+    story = AlertStory()
+    kafka = alerts_pb2.AlertMeta(dagger=PLATFORM, condition=alerts_pb2.ALERT_CONDITION_KAFKA_AWAY, incident=1)
+    story.add(0, alerts_pb2.AlertFired(meta=kafka))
+    story.fire(1, "a", condition=alerts_pb2.ALERT_CONDITION_UNREACHABLE)
+    held = story.take(11)
+    story.add(30, alerts_pb2.AlertResolved(meta=kafka, summary="it is back"))
+
+    assert [held, *(story.take(second) for second in (31, 71))] == [None, None, ("a", "")]
 
 
 def test_only_receivers_that_have_not_heard_of_the_newest_look_are_due() -> None:

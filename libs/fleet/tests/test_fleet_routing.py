@@ -84,7 +84,7 @@ class Clockwork:
 
     def resolve(self, incident: str) -> None:
         self.spans[incident] = self.spans[incident][0], self.time
-        self.groups = grouping.resolve(self.groups, incident, self.time)
+        self.groups = grouping.resolve(self.groups, self.groups, incident, self.time)
 
     def end_silences(self) -> None:
         self.silences = [replace(each, end=min(each.end, self.time)) for each in self.silences]
@@ -205,7 +205,7 @@ def test_what_was_over_before_its_notice_was_recorded_is_told_to_be_over() -> No
     [key] = groups
     sent = grouping.plan(groups[key], "r", NOON + SECOND, is_held=lambda *_: False)
     assert sent is not None
-    groups = grouping.resolve(groups, "a", NOON + 1.1 * SECOND)
+    groups = grouping.resolve(groups, [key], "a", NOON + 1.1 * SECOND)
     groups = grouping.join(groups, destination, {}, "b", NOON + 1.2 * SECOND)
     groups = grouping.record(groups, key, "r", sent)
 

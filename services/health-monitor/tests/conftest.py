@@ -205,6 +205,7 @@ class Running:
         await self._read()
         await self._timer(self.monitor.observer.probe)
         await self._timer(self.monitor.judge)
+        await self._timer(self.monitor.judge_rules)
         await self._timer(self.monitor.judge_platform)
         if notify:
             for channel in self.monitor.channels:

@@ -105,6 +105,7 @@ def build(
     app.task(end_recall)
     every(app, JUDGE_S, "lead", monitor.leadership.lead)
     every(app, JUDGE_S, "judge", monitor.judge)
+    every(app, NOTIFY_S, "judge rules", monitor.judge_rules)
     every(app, JUDGE_S, "judge platform", monitor.judge_platform)
     every(app, PROBE_S, "probe", monitor.observer.probe)
     every(app, PROBE_S, "check hearing", attention.check)

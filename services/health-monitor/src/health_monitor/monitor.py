@@ -17,9 +17,11 @@ on a single event. Nothing is sent before its alert is in the log; every attempt
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 import httpx
@@ -55,6 +57,7 @@ from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.observe.observer import Observer
 
 _EACH_CALL: Final = timedelta(0)
+_WRITTEN_AT_ONCE: Final = 100
 
 
 class Monitor:
@@ -176,10 +179,17 @@ class Monitor:
         for principal in self.refusals.principals_to_judge(self.ledger, self._clock()):
             while (turn := self._next_turn_of_principal(principal)) is not None:
                 await self._write(turn)
-        if self.leadership.begins:
-            for rule_turn in self.row_rules.turns(self.fleet, self.ledger, self._receivers_of, self._clock()):
-                await self._write(rule_turn)
         self._judged_at = self._clock()
+
+    async def judge_rules(self) -> None:
+        """Write the turns of rules on rows, many at once: each is of another alert. Raises: LogUnavailable."""
+        if not self.observer.begun or not self.leadership.begins:
+            return
+        turns = self.row_rules.turns(self.fleet, self.ledger, self._receivers_of, self._clock())
+        while some := list(islice(turns, _WRITTEN_AT_ONCE)):
+            outcomes = await asyncio.gather(*map(self._write, some), return_exceptions=True)
+            for failure in filter(None, outcomes):
+                raise failure
 
     def _next_turn(self, name: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
         """Judge a dagger by its state now, which may have changed while the turn before was written."""

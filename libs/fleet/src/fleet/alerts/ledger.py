@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from itertools import takewhile
+from typing import Final
 
 from daggers.v1 import alerts_pb2, rules_pb2
 from google.protobuf.message import Message
@@ -49,6 +50,10 @@ from fleet.alerts.routing.silences import (
 from fleet.alerts.team_routes import TeamRoutes
 
 
+_LONGEST_INTERVAL: Final = timedelta(days=1)
+"""From look to look at a group, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnreadableAlertRecord:
     """Record that could not be read: set aside, never fatal."""
@@ -85,11 +90,17 @@ class Ledger:
         self.routed = RoutedGroups(self.alerts)
         self.receiver_tests = ReceiverTests()
         self._claims: set[str] = set()
+        self._open: dict[tuple[str, Condition], None] = {}
+        """Alerts that are open, the one that changed last at the end."""
+        self._undelivered: dict[str, dict[tuple[str, Condition], None]] = {}
+        """By receiver, the alerts that it is told of one by one, and has not taken yet; in the same order."""
         self._attempted: dict[str, datetime] = {}
         self._paused: dict[str, datetime] = {}
         self._open_causes: set[tuple[str, Condition]] = set()
         self._causes: dict[tuple[str, Condition], tuple[str, Condition]] | None = None
         """By open alert, the one that holds it back; None: a cause has changed since they were found."""
+        self._released: dict[tuple[str, Condition], datetime] = {}
+        """By alert that a cause held back, the time when that was over, of the last day."""
 
     @property
     def position(self) -> LogPosition:
@@ -110,6 +121,15 @@ class Ledger:
         """List the alerts that changed after this sequence, in the order of their newest changes."""
         newest_first = takewhile(lambda alert: alert.sequence > sequence, reversed(self.alerts.values()))
         return list(newest_first)[::-1]
+
+    def list_open(self) -> list[Alert]:
+        """List the open alerts, the one that changed last at the end."""
+        return [self.alerts[name] for name in self._open]
+
+    def list_receivers(self, now: datetime) -> list[str]:
+        """List the receivers that some alert or group may not be told to yet, each once."""
+        waiting = (receiver for receiver, alerts in self._undelivered.items() if alerts)
+        return list(dict.fromkeys((*waiting, *self.routed.list_receivers(now, self.sequence))))
 
     def apply(self, record: Record) -> bool:
         """Fold one record in; tell whether it changed anything. Never raises for any record."""
@@ -180,9 +200,9 @@ class Ledger:
         causes = self.find_causes()
         active = [silence for silence in self.silences.values() if silence.is_active(now)]
         due = (
-            next_notification(alert, receiver, now=now)
-            for key, alert in self.alerts.items()
-            if key not in causes
+            next_notification(self.alerts[name], receiver, now=now)
+            for name in self._undelivered.get(receiver, ())
+            if name not in causes
         )
         alone = (
             notice for notice in due if notice is not None and not _is_silenced(notice.alert, active, now)
@@ -193,6 +213,7 @@ class Ledger:
             self.sequence,
             is_held=lambda alert, instant: (
                 name_of(alert) in causes
+                or instant < self._released.get(name_of(alert), instant)
                 or find_silence(self.silences.values(), list_labels(alert), instant) is not None
             ),
             is_acknowledged=lambda alert, instant: alert.find_acknowledgement(instant) is not None,
@@ -212,7 +233,7 @@ class Ledger:
         if not self._open_causes:
             return {}
         if self._causes is None:
-            labels = {key: list_labels(alert) for key, alert in self.alerts.items() if alert.firing}
+            labels = {name: list_labels(self.alerts[name]) for name in self._open}
             self._causes = find_causes(labels, CAUSES)
         return self._causes
 
@@ -238,7 +259,7 @@ class Ledger:
 
     def count_matches(self, silence: Silence) -> int:
         """Count the open alerts that a silence matches."""
-        return count_matches(silence, (list_labels(alert) for alert in self.alerts.values() if alert.firing))
+        return count_matches(silence, map(list_labels, self.list_open()))
 
     def _claim(self, record: Record, claim: alerts_pb2.MonitorStarted) -> bool:
         if record.id in self._claims:
@@ -327,23 +348,45 @@ class Ledger:
 
     def _note_change(self, silence: Silence, record: Record) -> None:
         """Note that the open alerts of a silence have changed, for those who watch them."""
-        for key, alert in list(self.alerts.items()):
-            if alert.firing and silence.matches(list_labels(alert)):
-                del self.alerts[key]
-                self.alerts[key] = replace(alert, sequence=record.sequence)
+        for alert in self.list_open():
+            if silence.matches(list_labels(alert)):
+                self._keep(alert, record)
 
     def _put(self, before: Alert, after: Alert, record: Record) -> bool:
         if after is before:
             return False
-        key = (after.subject, after.condition)
-        self.alerts.pop(key, None)
-        self.alerts[key] = replace(after, sequence=record.sequence)
+        if before.firing and not after.firing:
+            self._note_released(self.list_held(before), record.time)
+        key = self._keep(after, record)
         if condition_label(after.condition) in CAUSE_CONDITIONS:
             (self._open_causes.add if after.firing else self._open_causes.discard)(key)
             self._causes = None
         elif self._causes is not None:
             self._find_cause_anew(key)
         return True
+
+    def _note_released(self, alerts: Iterable[Alert], time: datetime) -> None:
+        """Note that the cause of some alerts is over: they are told from the next look of their group on."""
+        released = {name_of(alert): time for alert in alerts}
+        if released:
+            begin = time - _LONGEST_INTERVAL
+            kept = {name: other for name, other in self._released.items() if other > begin}
+            self._released = kept | released
+
+    def _keep(self, alert: Alert, record: Record) -> tuple[str, Condition]:
+        """Put an alert behind all others; return its name."""
+        name = name_of(alert)
+        before = self.alerts.pop(name, None)
+        self._open.pop(name, None)
+        for receiver in before.deliveries if before else ():
+            self._undelivered.get(receiver, {}).pop(name, None)
+        self.alerts[name] = replace(alert, sequence=record.sequence)
+        if alert.firing:
+            self._open[name] = None
+        for receiver, delivery in alert.deliveries.items():
+            if not delivery.done and not alert.is_routed:
+                self._undelivered.setdefault(receiver, {})[name] = None
+        return name
 
     def _find_cause_anew(self, key: tuple[str, Condition]) -> None:
         """Find what holds back an alert that has changed and is no cause itself: that of no other changes."""

@@ -19,6 +19,7 @@ Name: TypeAlias = tuple[str, Condition]
 """Subject and condition of an alert, as the ledger has them."""
 Judge: TypeAlias = Callable[[Alert, datetime], bool]
 _FORGET_AFTER: Final = timedelta(days=1)
+_FORGET_EVERY: Final = timedelta(hours=1)
 
 
 class RoutedGroups:
@@ -28,6 +29,9 @@ class RoutedGroups:
         """`alerts`: every alert, as they are folded."""
         self.groups: Groups = {}
         self._alerts = alerts
+        self._open: dict[Name, set[GroupKey]] = {}
+        """Groups that alerts have joined since they fired."""
+        self._forgotten_at = datetime.min.replace(tzinfo=UTC)
         self._quiet: dict[tuple[GroupKey, str], tuple[datetime, int]] = {}
         """Look and sequence at which a receiver of a group was to be told nothing."""
 
@@ -38,17 +42,22 @@ class RoutedGroups:
         if alert.fired is None or not alert.is_routed:
             return
         labels, name = list_labels(alert), name_of(alert)
-        self.groups = grouping.forget(self.groups, time - _FORGET_AFTER)
+        if time - self._forgotten_at >= _FORGET_EVERY:  # it looks at all groups
+            self.groups = grouping.forget(self.groups, time - _FORGET_AFTER)
+            self._forgotten_at = time
         for message in alert.fired.destinations:
             try:
                 destination = parse_destination(message)
             except (ValueError, OverflowError):
                 continue
+            key = grouping.find_key(self.groups, destination, labels, name)
+            self._open.setdefault(name, set()).add(key)
             self.groups = grouping.join(self.groups, destination, labels, name, time)
 
     def resolve(self, alert: Alert, time: datetime) -> None:
         """Note that an alert is over."""
-        self.groups = grouping.resolve(self.groups, name_of(alert), time)
+        name = name_of(alert)
+        self.groups = grouping.resolve(self.groups, self._open.pop(name, ()), name, time)
 
     def is_next(self, event: GroupNotification) -> bool:
         """Tell whether an attempt is the next one of its receiver and group."""

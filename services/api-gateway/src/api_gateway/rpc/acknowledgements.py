@@ -90,7 +90,7 @@ def _find_violations(selector: pb.OpenAlerts) -> Iterator[Violation]:
 def _select(selector: pb.OpenAlerts, ledger: Ledger) -> list[alerts_pb2.AlertMeta]:
     """Return the open incidents that are meant, by their keys. Raises: ApiError, where none is open."""
     key = dict(selector.key)
-    opened = [alert for alert in ledger.alerts.values() if alert.firing and alert.dagger == selector.dagger]
+    opened = [alert for alert in ledger.list_open() if alert.dagger == selector.dagger]
     chosen = [
         alert
         for alert in opened

@@ -182,8 +182,8 @@ def _try(
 def _find_rerouted(tried: RouteRevision, alerts: Alerts, own: Collection[str]) -> list[pb.ReroutedAlert]:
     """List the open alerts of a team that would be told to others."""
     ledger, rerouted = alerts.ledger, list[pb.ReroutedAlert]()
-    for alert in ledger.alerts.values():
-        if not alert.firing or alert.fired is None or alert.fired.team != tried.team:
+    for alert in ledger.list_open():
+        if alert.fired is None or alert.fired.team != tried.team:
             continue
         destinations = keep_receivers(tried.find_destinations(list_labels(alert)), own)
         after = list(dict.fromkeys(name for destination in destinations for name in destination.receivers))

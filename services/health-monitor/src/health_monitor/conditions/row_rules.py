@@ -65,7 +65,7 @@ class RowRules:
         """
         if not self.is_read:
             return
-        open_ = {alert.subject: alert for alert in ledger.alerts.values() if _is_open(alert)}
+        open_ = {alert.subject: alert for alert in ledger.list_open() if alert.condition == CONDITION}
         for name in [*self._due, *(name for name in open_ if name not in self._due)]:
             observed, alert = self._newest.get(name), open_.get(name)
             if alert is None and observed is not None:
@@ -75,10 +75,6 @@ class RowRules:
                 yield turn
             elif observed is None or observed.state not in _FIRES:
                 self._due.pop(name, None)
-
-
-def _is_open(alert: Alert) -> bool:
-    return alert.condition == CONDITION and alert.firing
 
 
 def _turn(

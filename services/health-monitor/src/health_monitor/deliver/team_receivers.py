@@ -7,7 +7,7 @@ notified delays no other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,7 +21,6 @@ from daggerspec import address
 from daggerspec.receivers import name
 from fleet import Fleet
 from fleet.alerts.alert import PLATFORM
-from fleet.alerts.ledger import Ledger
 from health_monitor import receivers
 from health_monitor.alerts.leadership import Leadership
 from health_monitor.deliver import mail
@@ -53,8 +52,8 @@ class TeamDeliveries:
 
     async def notify(self) -> None:
         """Start a task for each receiver that is due and has none. Raises: LogUnavailable of ended ones."""
-        for receiver in _due_receivers(self._leadership.ledger, self._clock()):
-            if receiver not in self._tasks:
+        for receiver in self._leadership.ledger.list_receivers(self._clock()):
+            if "/" in receiver and receiver not in self._tasks:  # others are of the monitor's settings
                 self._tasks[receiver] = asyncio.create_task(self._notify(receiver))
         self._end_tasks()
 
@@ -109,18 +108,6 @@ async def resolve_channel(fleet: Fleet, receiver: str) -> Channel | Temporary | 
         detail = f"what team {team} has for {kind} cannot be used on this host: {_why(error)}"
         return Temporary("NOT_CONFIGURED", detail)
     return Channel(receiver, module, settings)
-
-
-def _due_receivers(ledger: Ledger, now: datetime) -> Iterator[str]:
-    """Yield each receiver of a team that some alert or group is not delivered to yet, once."""
-    names = (
-        name
-        for alert in ledger.alerts.values()
-        if not alert.is_routed
-        for name, delivery in alert.deliveries.items()
-        if "/" in name and not delivery.done
-    )
-    yield from dict.fromkeys((*names, *ledger.routed.list_receivers(now, ledger.sequence)))
 
 
 def _place(fleet: Fleet, team: str, reference: spec_pb2.SecretRef) -> spec_pb2.SecretRef:

@@ -13,7 +13,7 @@ is judged as it was at that instant. What comes between two looks waits for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
@@ -131,7 +131,7 @@ def join(
     groups: Groups, destination: Destination, labels: Labels, incident: Incident, time: datetime
 ) -> Groups:
     """Put an incident into its group, which begins with the first one. One that is open in it stays."""
-    key = _find_room(groups, destination, labels, incident)
+    key = find_key(groups, destination, labels, incident)
     group = groups.get(key)
     if group is None or group.is_done:
         group = IncidentGroup(destination, time)
@@ -142,7 +142,7 @@ def join(
     return {**groups, key: replace(group, destination=destination, members=members)}
 
 
-def _find_room(groups: Groups, destination: Destination, labels: Labels, incident: Incident) -> GroupKey:
+def find_key(groups: Groups, destination: Destination, labels: Labels, incident: Incident) -> GroupKey:
     """Return the key of the first group that has the incident, or room for it."""
     keys = (build_key(destination, labels, part) for part in count())
     return next(key for key in keys if _has_room(groups.get(key), incident))
@@ -152,12 +152,13 @@ def _has_room(group: IncidentGroup | None, incident: Incident) -> bool:
     return group is None or group.is_done or incident in group.members or len(group.members) < MOST_MEMBERS
 
 
-def resolve(groups: Groups, incident: Incident, time: datetime) -> Groups:
-    """Note that an incident is over, in every group that it is in."""
+def resolve(groups: Groups, keys: Iterable[GroupKey], incident: Incident, time: datetime) -> Groups:
+    """Note that an incident is over, in those of the groups that it is in."""
     changed = dict(groups)
-    for key, group in groups.items():
-        member = group.members.get(incident)
-        if member is not None and member.end is None:
+    for key in keys:
+        group = groups.get(key)
+        member = group.members.get(incident) if group else None
+        if group is not None and member is not None and member.end is None:
             members = {**group.members, incident: replace(member, end=time)}
             changed[key] = replace(group, members=members)
     return changed
