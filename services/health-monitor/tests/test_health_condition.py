@@ -118,6 +118,7 @@ def test_a_healthy_dagger_has_nothing() -> None:
         "PARTITION_BEHIND": False,
         "FRESHNESS_MISSED": False,
         "WAITING_FOR_EXECUTORS": False,
+        "SINK_BEHIND": False,
     }
 
 
@@ -502,6 +503,26 @@ def test_a_new_launch_counts_from_zero() -> None:
     observed = watch.hear(observed, beat, NOON - SECOND)
 
     assert found(a_dagger(), observed)["QUARANTINE_RATE"]
+
+
+# ---- Sinks that have a log ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_rows_that_wait_in_the_log_of_a_sink_for_too_long_are_an_alert_unless_it_is_paused(
+    paused: bool,
+) -> None:
+    spool = telemetry_pb2.Spool(rows=1_234, paused=paused)
+    spool.since.FromDatetime(NOON - 6 * MINUTE + SKEW)
+    spool.error.CopyFrom(events_pb2.DaggerError(reason="NOT_REACHED", detail="nobody listens"))
+    observed = watched((NOON - 2 * SECOND, NOON - 3 * SECOND), spools={"influx": spool})
+
+    finding = looked(a_dagger(), observed)[alerts_pb2.ALERT_CONDITION_SINK_BEHIND]
+    assert finding.active is not paused
+    if not paused:
+        assert finding.summary == (
+            "influx is 5 min 58 s behind, 1,234 rows wait in its log: NOT_REACHED: nobody listens"
+        )
 
 
 # ---- What a driver says of itself --------------------------------------------------------------------------

@@ -17,8 +17,27 @@ from pydantic import SecretStr
 
 from chassis.durations import format_measure, format_span
 from fleet import Dagger
-from fleet.alerts.alert import HOST, PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
-from fleet.conditions.dagger_conditions import OF_HOSTS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
+from fleet.alerts.alert import (
+    CLUSTER,
+    HOST,
+    PLATFORM,
+    PRINCIPAL,
+    STORE,
+    TEAM,
+    Alert,
+    Notify,
+    condition_name,
+    evolve,
+)
+from fleet.conditions.dagger_conditions import (
+    OF_CLUSTERS,
+    OF_HOSTS,
+    OF_PLATFORM,
+    OF_PRINCIPALS,
+    OF_STORES,
+    OF_TEAMS,
+    SEVERITIES,
+)
 from fleet.conditions.finding import Finding, Measure
 from fleet.health import advice
 from health_monitor.alerts.alert import HeldFinding, Policy, decide
@@ -34,9 +53,8 @@ CONDITIONS = sorted(SEVERITIES)
 BY_ERROR = {
     alerts_pb2.ALERT_CONDITION_FAILED,
     alerts_pb2.ALERT_CONDITION_RESTART_LOOP,
-    alerts_pb2.ALERT_CONDITION_RULE,
 }
-"""Conditions of which only the error, or the rule, says whose they are."""
+"""Conditions of which only the error says whose they are."""
 NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_NO_PROGRESS: (163.0, 120.0, "s"),
     alerts_pb2.ALERT_CONDITION_UNREACHABLE: (41.0, 30.0, "s"),
@@ -54,6 +72,9 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: (14.5, 10.0, "s"),
     alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: (2, 0, "count"),
     alerts_pb2.ALERT_CONDITION_HOST_AWAY: (41.0, 30.0, "s"),
+    alerts_pb2.ALERT_CONDITION_SPARK_AWAY: (41, 1, "count"),
+    alerts_pb2.ALERT_CONDITION_STORE_AWAY: (41, 1, "count"),
+    alerts_pb2.ALERT_CONDITION_SINK_BEHIND: (312.0, 300.0, "s"),
     alerts_pb2.ALERT_CONDITION_RULE: (0.081, 0.05, "number"),
 }
 OF_NO_DAGGER = (
@@ -61,6 +82,8 @@ OF_NO_DAGGER = (
     | dict.fromkeys(OF_TEAMS, f"{TEAM}pricing")
     | dict.fromkeys(OF_PRINCIPALS, f"{PRINCIPAL}user:ada@example.org")
     | dict.fromkeys(OF_HOSTS, f"{HOST}alpha")
+    | dict.fromkeys(OF_CLUSTERS, f"{CLUSTER}blue")
+    | dict.fromkeys(OF_STORES, f"{STORE}influx.example.org")
 )
 
 

@@ -41,7 +41,7 @@ Matchers = Annotated[
     typer.Argument(
         metavar="MATCHER...",
         help="LABEL=VALUE or LABEL!=VALUE, `*` for any characters; all must match. Labels: dagger, condition,"
-        " severity, team, domain, host; of a rule on rows also rule and key_COLUMN.",
+        " severity, team, domain, host, cluster, store; of a rule on rows also rule and key_COLUMN.",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would follow.")]

@@ -31,7 +31,8 @@ def explain(
 ) -> None:
     """Explain when a condition of a dagger is an alert: its limits, who set each, and the value now.
 
-    Also show the range of values over the last day, and when it would have fired, where minutes tell of it.
+    Also show how often it fired in the last week and, where minutes tell of it, the range of values over the
+    last day, and how often it would have fired by these limits.
     """
     label = condition.lower().replace("-", "_").replace(" ", "_")
     if label not in CONDITIONS:
@@ -64,6 +65,7 @@ def _show(out: Printer, label: str, answer: gateway_pb2.ExplainConditionResponse
         out.line(_describe_history(answer.history, answer.unit))
     else:
         out.line("would have fired: not known, as no numbers of each minute tell of it")
+    out.line(_describe_week(answer))
     if answer.HasField("alert"):
         alert = answer.alert
         until = f"until {second(alert.until)}" if alert.HasField("until") else "and is open"
@@ -78,6 +80,14 @@ def _describe_now(answer: gateway_pb2.ExplainConditionResponse) -> str:
     is_known = answer.HasField("value") and bool(answer.unit)
     value = f"{format_measure(answer.value, answer.unit)}; " if is_known else ""
     return f"{value}{'it holds' if answer.holds else 'it does not hold'}: {answer.summary}"
+
+
+def _describe_week(answer: gateway_pb2.ExplainConditionResponse) -> str:
+    """Say what the log of alerts has of the last week; values are known of a day alone."""
+    if not answer.week_fired:
+        return "last week: it did not fire"
+    times = "once" if answer.week_fired == 1 else f"{answer.week_fired} times"
+    return f"last week: it fired {times}, {format_span(answer.week_fired_time.ToTimedelta())} in all"
 
 
 def _describe_history(history: gateway_pb2.ConditionHistory, unit: str) -> str:

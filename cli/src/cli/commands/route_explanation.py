@@ -16,7 +16,7 @@ from cli.output.printer import Printer
 from daggerclient.times import duration
 
 FLAGS = {"dagger": "--for", "time": "--at"}
-_LABELS = ("condition", "severity", "domain", "host", "rule")
+_LABELS = ("condition", "severity", "domain", "host", "cluster", "store", "rule")
 
 
 def explain_route(
@@ -26,7 +26,8 @@ def explain_route(
         list[str] | None,
         typer.Argument(
             metavar="LABEL=VALUE...",
-            help="Labels: condition, severity, domain, host, rule; any other is a column of a rule's key.",
+            help="Labels: condition, severity, domain, host, cluster, store, rule; any other is a column of a"
+            " rule's key.",
         ),
     ] = None,
     instant: Annotated[

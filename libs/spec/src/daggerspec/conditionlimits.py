@@ -50,6 +50,7 @@ CONDITIONS: Final[Mapping[str, LimitKind]] = {
     "quarantine_rate": LimitKind("share", 0, 1, clears=True),
     "partition_behind": LimitKind("s", limits.BEHIND_S, 7 * _DAY_S),
     "freshness_missed": LimitKind(note="its limit is what the dagger says as `freshness`"),
+    "sink_behind": LimitKind("s", 10, 7 * _DAY_S),
     "waiting_for_executors": LimitKind(note="without any it stands still; `hold` says how long it may"),
 }
 """The conditions of daggers, by label. The least limits are those at which drivers report."""

@@ -18,7 +18,7 @@ on a single event. Nothing is sent before its alert is in the log; every attempt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from itertools import islice
@@ -34,11 +34,10 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from eventlog.tail import KafkaTail, Tail
 from fleet import ApplyResult, Fleet
-from fleet.alerts.alert import HOST, PLATFORM, PRINCIPAL, TEAM
+from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.alerts.ledger import Ledger
 from fleet.conditions.condition_limits import describe_limits
-from fleet.conditions.dagger_conditions import OF_DAGGERS, OF_HOSTS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
-from fleet.conditions.finding import Finding
+from fleet.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
 from fleet.decide.rounds import Rounds
 from fleet.health.degradation import Limits
 from health_monitor.alerts import alert, outage, routing
@@ -46,7 +45,15 @@ from health_monitor.alerts.journal import PendingOutage
 from health_monitor.alerts.judge import Judge
 from health_monitor.alerts.leadership import PATIENCE_S, Identity, Leadership
 from health_monitor.alerts.outage import Journal, Outage
-from health_monitor.conditions import host_away, refusals, row_rules, team_quota
+from health_monitor.conditions import (
+    host_away,
+    refusals,
+    row_rules,
+    spark_away,
+    store_away,
+    team_quota,
+)
+from health_monitor.conditions.cause import Cause, Observed
 from health_monitor.conditions.refusals import Refusals
 from health_monitor.conditions.row_rules import RowRules
 from health_monitor.deliver.deliveries import Deliveries
@@ -58,6 +65,7 @@ from health_monitor.observe.observer import Observer
 
 _EACH_CALL: Final = timedelta(0)
 _WRITTEN_AT_ONCE: Final = 100
+_CAUSES: Final[tuple[Cause, ...]] = (host_away, spark_away, store_away)
 
 
 class Monitor:
@@ -165,14 +173,13 @@ class Monitor:
         """
         if not self.observer.begun:
             return
-        silent = self._find_silent_hosts()
-        # a host fires before what follows from it, and is over behind that
-        await self._judge_hosts(silent, alerts_pb2.AlertFired)
+        # a cause fires before what follows from it, and is over behind that
+        await self._judge_causes(self._observe(), alerts_pb2.AlertFired)
         names = {*self._rounds.take(self._clock()), *self._judge.open}
         for name in sorted(names & self.fleet.daggers.keys()):
             while (turn := self._next_turn(name)) is not None:
                 await self._write(turn)
-        await self._judge_hosts(silent, alerts_pb2.AlertResolved)
+        await self._judge_causes(self._observe(), alerts_pb2.AlertResolved)
         for team in team_quota.teams_to_judge(self.fleet, self.ledger):
             while (turn := self._next_turn_of_team(team)) is not None:
                 await self._write(turn)
@@ -182,7 +189,7 @@ class Monitor:
         self._judged_at = self._clock()
 
     async def judge_rules(self) -> None:
-        """Write the turns of rules on rows, many at once: each is of another alert. Raises: LogUnavailable."""
+        """Write the turns of rules on rows, many at once: each of another alert. Raises: LogUnavailable."""
         if not self.observer.begun or not self.leadership.begins:
             return
         turns = self.row_rules.turns(self.fleet, self.ledger, self._receivers_of, self._clock())
@@ -202,38 +209,37 @@ class Monitor:
             now=self._clock(),
             dagger=dagger,
             team=dagger.spec.team,
+            store=self.observer.find_store(dagger),
             change=self.observer.change(name),
             settings=settings,
             launched=self.observer.watches[name].launched,
         )
         return turn if self.leadership.begins else None
 
-    def _find_silent_hosts(self) -> dict[str, Finding]:
-        return host_away.find_silent_hosts(
+    def _observe(self) -> Observed:
+        return Observed(
             self.fleet,
             self.ledger,
             self.observer.watches,
+            self.observer.list_hindered(),
             now=self._clock(),
             hearing=self.observer.hears,
             limits=self._limits,
         )
 
-    async def _judge_hosts(
-        self, silent: Mapping[str, Finding], kind: type[alerts_pb2.AlertFired | alerts_pb2.AlertResolved]
+    async def _judge_causes(
+        self, observed: Observed, kind: type[alerts_pb2.AlertFired | alerts_pb2.AlertResolved]
     ) -> None:
-        """Write the turns of one kind of hosts that may be away. Raises: LogUnavailable."""
-        now, observer = self._clock(), self.observer
-        for host, finding in silent.items():
-            findings = {host_away.CONDITION: finding}
-            turn = self._judge.next_turn(HOST + host, findings, of=OF_HOSTS, now=now)
-            if not self.leadership.begins or not isinstance(turn, kind):
-                continue
-            followers = self.ledger.list_held(self.ledger.alert(HOST + host, host_away.CONDITION))
-            is_recovering = host_away.is_recovering(
-                followers, observer.watches, now=now, hearing=observer.hears, limits=self._limits
-            )
-            if not is_recovering:
-                await self._write(turn)
+        """Write the turns of one kind of what holds back alerts of daggers. Raises: LogUnavailable."""
+        for cause in _CAUSES:
+            for name, finding in cause.find(observed).items():
+                subject, findings = cause.PREFIX + name, {cause.CONDITION: finding}
+                turn = self._judge.next_turn(subject, findings, of=(cause.CONDITION,), now=observed.now)
+                if not self.leadership.begins or not isinstance(turn, kind):
+                    continue
+                followers = self.ledger.list_held(self.ledger.alert(subject, cause.CONDITION))
+                if not any(cause.is_recovering(follower, observed) for follower in followers):
+                    await self._write(turn)
 
     def _next_turn_of_team(self, team: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
         finding = self.observer.finding_of_team(team)

@@ -13,7 +13,18 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from chassis.durations import format_measure, format_span
 from daggerspec.alertrules import format_key
-from fleet.alerts.alert import HOST, PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
+from fleet.alerts.alert import (
+    CLUSTER,
+    HOST,
+    PLATFORM,
+    PRINCIPAL,
+    STORE,
+    TEAM,
+    Alert,
+    Condition,
+    Notify,
+    condition_name,
+)
 from fleet.health import advice
 from fleet.health.advice import Advice
 
@@ -24,7 +35,7 @@ RUNBOOK: Final = "docs/operations.md"
 _WHOSE: Final = {
     events_pb2.ERROR_DOMAIN_UNSPECIFIED: "not known yet",
     events_pb2.ERROR_DOMAIN_USER: "USER, whoever wrote the dagger",
-    events_pb2.ERROR_DOMAIN_EXTERNAL: "EXTERNAL: Kafka, a host, a producer or a sink",
+    events_pb2.ERROR_DOMAIN_EXTERNAL: "EXTERNAL: Kafka, Spark, a host, a producer or a sink",
     events_pb2.ERROR_DOMAIN_INTERNAL: "INTERNAL, Daggers itself",
 }
 
@@ -71,7 +82,7 @@ class Page:
         """Key of the notice, 32 hexadecimal digits: the same at every attempt that says the same."""
         group = self.notify.group
         if group is None:
-            return _hash(f"{self._incident}/{self.alert.notice}")
+            return _hash(f"{self._incident}/{self.notify.notice}")
         names = [",".join(sorted(alert.id for alert in alerts)) for alerts in (group.firing, group.resolved)]
         return _hash("/".join((self._incident, self.notify.receiver, str(group.number), *names)))
 
@@ -89,6 +100,12 @@ class Page:
             return [self]
         alerts = (*group.firing, *group.resolved)
         return [replace(self, notify=replace(self.notify, alert=alert, group=None)) for alert in alerts]
+
+    @property
+    def is_acknowledgement(self) -> bool:
+        """True if somebody looks after all that the receiver was told of, and that is what it is told."""
+        group = self.notify.group
+        return self.notify.is_acknowledgement if group is None else group.acknowledged
 
     @property
     def count(self) -> int:
@@ -120,7 +137,7 @@ class Page:
             "who has to act": _WHOSE[self.fired.domain or self._advice.domain],
             "last change": self._change_text(),
             "next": self.fired.next or self._advice.next_of(self.alert.dagger),
-            "acknowledge": f"`daggers alerts ack {self.alert.id}`" if self.alert.firing else "",
+            **self._acknowledgement_text(),
             "runbook": runbook(self.alert.condition),
         }
         return {label: text for label, text in texts.items() if text}
@@ -135,6 +152,8 @@ class Page:
             return f"{base}/teams/{self.alert.dagger.removeprefix(TEAM)}"
         if self.alert.dagger.startswith(HOST):
             return f"{base}/hosts"
+        if self.alert.dagger.startswith((CLUSTER, STORE)):
+            return base
         if self.alert.dagger.startswith(PRINCIPAL):
             return f"{base}/audit?principal={quote(self.alert.dagger.removeprefix(PRINCIPAL), safe=':@')}"
         return base if self.alert.dagger == PLATFORM else f"{base}/daggers/{self.alert.dagger}"
@@ -151,6 +170,17 @@ class Page:
             format_measure(number, self.fired.unit) for number in (self.fired.value, self.fired.limit)
         )
         return f"{value}, limit {limit}"
+
+    def _acknowledgement_text(self) -> dict[str, str]:
+        """Say who looks after an open alert, or how somebody says that they do."""
+        given = self.alert.find_acknowledgement(self.attempted_at)
+        if not self.alert.firing:
+            return {}
+        if given is None:
+            return {"acknowledge": f"`daggers alerts ack {self.alert.id}`"}
+        until = f" until {given.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if given.until else ""
+        comment = f": {given.comment}" if given.comment else ""
+        return {"acknowledged": f"by {given.author or 'nobody known'}{until}{comment}"}
 
     def _change_text(self) -> str:
         if not self.fired.HasField("last_change"):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from chassis.settings import variable
-from health_monitor import receivers
+from health_monitor import examples, receivers
 from health_monitor.settings import MonitorSettings
 
 _HEAD = """# Receivers
@@ -39,7 +40,14 @@ def _section(name: str) -> str:
     keys = ["| key of a team's file | is |", "|---|---|", *(_key_row(field, info) for field, info in fields)]
     variables = ["| variable | is |", "|---|---|", *(_row(name, field, info) for field, info in fields)]
     tables = [*keys, "", *variables, ""] if kind.IN_SETTINGS else [*keys, ""]
-    return "\n".join([f"## {name}", receivers.about(name), "", *tables])
+    return "\n".join([f"## {name}", receivers.about(name), "", *tables, *_messages(name)])
+
+
+def _messages(name: str) -> Iterator[str]:
+    """Yield what it is sent when a rule of a dagger fires, and when that is over."""
+    for turn, message in examples.write_messages(receivers.kind(name)):
+        yield f"When a rule {turn}:"
+        yield from ("```", message.replace("\r\n", "\n"), "```", "")
 
 
 def _key_row(field: str, info: FieldInfo) -> str:

@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec.alertrules import key_digest
+from daggerspec.receivers import acknowledges
 
 Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
 Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
@@ -33,10 +34,32 @@ PRINCIPAL: Final = "principal/"
 """Prefix of a principal in alerts about who calls: no dagger's name has a slash."""
 HOST: Final = "host/"
 """Prefix of a host's name in alerts of the host: no dagger's name has a slash."""
+CLUSTER: Final = "cluster/"
+"""Prefix of a cluster's name in alerts of its Spark: no dagger's name has a slash."""
+STORE: Final = "store/"
+"""Prefix of a store, HOST:PORT, in alerts of the store: no dagger's name has a slash."""
+WEEK: Final = timedelta(days=7)
+MOST_PAST: Final = 100
+"""Incidents of an alert that are remembered when they are over."""
+PREFIXES: Final = (TEAM, PRINCIPAL, HOST, CLUSTER, STORE)
+
+
+def remove_prefix(name: str) -> str:
+    """Return the name of the team, host … that an alert is of; of a dagger its own."""
+    return next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
+
+
 Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
 GroupNotification: TypeAlias = alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed
 
 # ---- State -------------------------------------------------------------------------------------------------
+
+
+class Span(NamedTuple):
+    """From when an incident was open until when."""
+
+    begin: datetime
+    end: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +109,10 @@ class Alert:
     """By receiver: the newest notice's."""
     acknowledgement: Acknowledgement | None = None
     """The newest, whether or not it still counts."""
+    acknowledgement_deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    """By receiver that takes acknowledgements: the newest one's."""
+    past: tuple[Span, ...] = ()
+    """Incidents of the week before the newest end, the oldest first, MOST_PAST at most."""
     sequence: int = -1
     """Of the newest record that changed it."""
 
@@ -108,6 +135,15 @@ class Alert:
     def id(self) -> str:
         """Name of the incident in notifications and commands, ten hexadecimal digits."""
         return blake2b(f"{dedup_key_of(self.meta())}/{self.incident}".encode(), digest_size=5).hexdigest()
+
+    def list_week(self, now: datetime) -> list[Span]:
+        """List the incidents of the last seven days, open ones up to now, each from the begin of the week
+        on.
+        """
+        spans = [*self.past]
+        if self.firing and self.fired is not None:
+            spans.append(Span(self.fired.since.ToDatetime(tzinfo=UTC), now))
+        return [Span(max(span.begin, now - WEEK), span.end) for span in spans if span.end > now - WEEK]
 
     def find_acknowledgement(self, now: datetime) -> Acknowledgement | None:
         """Return who looks after the incident now, or did when it was over; None where nobody does."""
@@ -214,15 +250,26 @@ def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
                 incident=incident,
                 fired=event,
                 fired_at=time,
+                past=alert.past,
                 deliveries={name: _begin_delivery(alert, name) for name in event.receivers},
             )
         case alerts_pb2.AlertResolved():
             if not alert.firing or incident != alert.incident:
                 return alert
             untold = {name: _begin_delivery(alert, name) for name in alert.deliveries}
-            return replace(alert, resolved=event, resolved_at=time, deliveries=untold)
+            over = replace(
+                alert, resolved=event, resolved_at=time, deliveries=untold, acknowledgement_deliveries={}
+            )
+            return replace(over, past=_add_past(over, time))
         case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
             return _record_attempt(alert, event)
+
+
+def _add_past(alert: Alert, time: datetime) -> tuple[Span, ...]:
+    """Add an incident that is over to those of the week before."""
+    assert alert.fired is not None
+    own = Span(alert.fired.since.ToDatetime(tzinfo=UTC), alert.until or time)
+    return (*(span for span in alert.past if span.end > time - WEEK), own)[-MOST_PAST:]
 
 
 def apply_report(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
@@ -241,7 +288,9 @@ def acknowledge(alert: Alert, incident: int, given: Acknowledgement | None) -> A
     before = alert.acknowledgement
     if not alert.firing or incident != alert.incident or _is_same(before, given):
         return alert
-    return replace(alert, acknowledgement=given)
+    told = () if given is None or alert.is_routed else filter(acknowledges, alert.deliveries)
+    deliveries = dict.fromkeys(told, Delivery())
+    return replace(alert, acknowledgement=given, acknowledgement_deliveries=deliveries)
 
 
 def _is_same(before: Acknowledgement | None, after: Acknowledgement | None) -> bool:
@@ -292,8 +341,10 @@ def _begin_delivery(alert: Alert, receiver: str) -> Delivery:
 
 
 def _record_attempt(alert: Alert, event: Notification) -> Alert:
-    delivery = alert.deliveries.get(event.receiver)
-    current = event.meta.incident == alert.incident and event.notice == alert.notice
+    is_acknowledgement = event.notice == alerts_pb2.ALERT_NOTICE_ACKNOWLEDGED
+    deliveries = alert.acknowledgement_deliveries if is_acknowledgement else alert.deliveries
+    delivery = deliveries.get(event.receiver)
+    current = event.meta.incident == alert.incident and (is_acknowledgement or event.notice == alert.notice)
     if delivery is None or not current or delivery.done or event.attempt != delivery.attempts + 1:
         return alert
     failure = event if isinstance(event, alerts_pb2.NotificationFailed) else None
@@ -302,7 +353,10 @@ def _record_attempt(alert: Alert, event: Notification) -> Alert:
     # An attempt that failed may have arrived all the same.
     shows_open = alert.firing or (failure is not None and delivery.shows_open)
     after = Delivery(event.attempt, not_before, done=not again, failure=failure, shows_open=shows_open)
-    return replace(alert, deliveries={**alert.deliveries, event.receiver: after})
+    noted = {**deliveries, event.receiver: after}
+    if is_acknowledgement:
+        return replace(alert, acknowledgement_deliveries=noted)
+    return replace(alert, deliveries=noted)
 
 
 # ---- Next notification -------------------------------------------------------------------------------------
@@ -331,6 +385,8 @@ class GroupTurn:
     """Incidents that are open, the gravest and oldest first."""
     resolved: tuple[Alert, ...]
     """Incidents that are over, in the same order."""
+    acknowledged: bool = False
+    """True if somebody looks after all that fire, and the receiver takes acknowledgements."""
 
     @property
     def dedup_key(self) -> str:
@@ -349,6 +405,7 @@ class GroupTurn:
             receiver=receiver,
             number=self.number,
             attempt=attempt,
+            acknowledged=self.acknowledged,
             firing=[alert.meta() for alert in self.firing],
             resolved=[alert.meta() for alert in self.resolved],
         )
@@ -370,8 +427,15 @@ class Notify:
     """End of the newest silence that held the alert back; None where none did."""
     group: GroupTurn | None = None
     """The group; None of an alert that is told by itself."""
+    is_acknowledgement: bool = False
+    """True if the receiver, which was told of the alert, is told that somebody looks after it."""
     is_test: bool = False
     """True if nothing is wrong: somebody wants to know whether the receiver takes it."""
+
+    @property
+    def notice(self) -> Notice:
+        """Turn of the alert that is told."""
+        return alerts_pb2.ALERT_NOTICE_ACKNOWLEDGED if self.is_acknowledgement else self.alert.notice
 
 
 def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify | None:
@@ -379,8 +443,11 @@ def next_notification(alert: Alert, receiver: str, *, now: datetime) -> Notify |
     waited for.
     """
     delivery = alert.deliveries.get(receiver)
-    if delivery is None or delivery.done or (delivery.not_before is not None and now < delivery.not_before):
+    if delivery is None or alert.is_routed:  # `ledger` has the groups of those that are routed
         return None
-    if alert.is_routed:
-        return None  # `ledger` has its groups
-    return Notify(alert, receiver, delivery.attempts + 1)
+    is_acknowledgement = delivery.done and delivery.shows_open
+    if is_acknowledgement:
+        delivery = alert.acknowledgement_deliveries.get(receiver, delivery)
+    if delivery.done or (delivery.not_before is not None and now < delivery.not_before):
+        return None
+    return Notify(alert, receiver, delivery.attempts + 1, is_acknowledgement=is_acknowledgement)

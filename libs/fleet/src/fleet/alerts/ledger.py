@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
 from daggers.v1 import alerts_pb2, rules_pb2
@@ -48,7 +48,6 @@ from fleet.alerts.routing.silences import (
     parse_silence,
 )
 from fleet.alerts.team_routes import TeamRoutes
-
 
 _LONGEST_INTERVAL: Final = timedelta(days=1)
 """From look to look at a group, at most."""
@@ -383,8 +382,9 @@ class Ledger:
         self.alerts[name] = replace(alert, sequence=record.sequence)
         if alert.firing:
             self._open[name] = None
-        for receiver, delivery in alert.deliveries.items():
-            if not delivery.done and not alert.is_routed:
+        deliveries = () if alert.is_routed else (alert.deliveries, alert.acknowledgement_deliveries)
+        for receiver, delivery in chain.from_iterable(map(Mapping.items, deliveries)):
+            if not delivery.done:
                 self._undelivered.setdefault(receiver, {})[name] = None
         return name
 

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from daggers.v1 import alerts_pb2
 
+from daggerspec.receivers import acknowledges
 from fleet.alerts.alert import Alert, Condition, GroupNotification, GroupTurn, Notify
 from fleet.alerts.routing import grouping
 from fleet.alerts.routing.grouping import GroupKey, Groups, IncidentGroup, Notice
@@ -73,7 +74,7 @@ class RoutedGroups:
     ) -> None:
         """Note what became of the next attempt."""
         key, receiver = _read_key(event.notice), event.notice.receiver
-        notice = Notice(time, firing, resolved)
+        notice = Notice(time, firing, resolved, acknowledged=event.notice.acknowledged)
         if isinstance(event, alerts_pb2.GroupNotificationSent):
             self.groups = grouping.record(self.groups, key, receiver, notice)
         else:
@@ -99,6 +100,7 @@ class RoutedGroups:
                 now,
                 is_held=lambda incident, instant: is_held(self._alerts[incident], instant),
                 is_acknowledged=lambda incident, instant: is_acknowledged(self._alerts[incident], instant),
+                takes_acknowledgements=acknowledges(receiver),
             )
             if notice is None:
                 self._quiet[key, receiver] = look, sequence
@@ -138,6 +140,7 @@ class RoutedGroups:
             first_attempt=failed.first if failed else notice.time,
             firing=tuple(firing),
             resolved=tuple(resolved),
+            acknowledged=notice.acknowledged,
         )
         return Notify((firing or resolved)[0], receiver, attempt, group=turn)
 

@@ -28,6 +28,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "late_rows": "late_share",
     "quarantine_rate": "quarantine_share",
     "partition_behind": "behind",
+    "sink_behind": "sink",
 }
 """Field of `Limits` of each condition that has a limit."""
 

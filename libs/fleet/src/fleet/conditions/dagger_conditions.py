@@ -61,7 +61,10 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_REFUSALS: alerts_pb2.ALERT_SEVERITY_ERROR,
     alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS: alerts_pb2.ALERT_SEVERITY_ERROR,
+    alerts_pb2.ALERT_CONDITION_SINK_BEHIND: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_HOST_AWAY: alerts_pb2.ALERT_SEVERITY_CRITICAL,
+    alerts_pb2.ALERT_CONDITION_SPARK_AWAY: alerts_pb2.ALERT_SEVERITY_CRITICAL,
+    alerts_pb2.ALERT_CONDITION_STORE_AWAY: alerts_pb2.ALERT_SEVERITY_CRITICAL,
     alerts_pb2.ALERT_CONDITION_RULE: alerts_pb2.ALERT_SEVERITY_WARNING,
 }
 """All conditions, with the severity of their alerts; a rule may say another."""
@@ -73,7 +76,11 @@ OF_PRINCIPALS: Final = frozenset({alerts_pb2.ALERT_CONDITION_REFUSALS})
 """The conditions of principals, who call the gateway."""
 OF_HOSTS: Final = frozenset({alerts_pb2.ALERT_CONDITION_HOST_AWAY})
 """The conditions of hosts of drivers."""
-OF_NO_DAGGER: Final = OF_PLATFORM | OF_TEAMS | OF_PRINCIPALS | OF_HOSTS
+OF_CLUSTERS: Final = frozenset({alerts_pb2.ALERT_CONDITION_SPARK_AWAY})
+"""The conditions of clusters."""
+OF_STORES: Final = frozenset({alerts_pb2.ALERT_CONDITION_STORE_AWAY})
+"""The conditions of stores, the servers of sinks."""
+OF_NO_DAGGER: Final = OF_PLATFORM | OF_TEAMS | OF_PRINCIPALS | OF_HOSTS | OF_CLUSTERS | OF_STORES
 """The conditions of anything but daggers."""
 OF_RULES: Final = frozenset({alerts_pb2.ALERT_CONDITION_RULE})
 """The conditions that drivers judge, on the rows of their daggers (`row_rules`)."""
@@ -124,6 +131,7 @@ def diagnose(
         no_input = trend_conditions.no_input(dagger, watch, now=now, limits=limits)
         findings[alerts_pb2.ALERT_CONDITION_NO_INPUT] = no_input
         findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = trend_conditions.lag_growing(watch, limits)
+        findings[alerts_pb2.ALERT_CONDITION_SINK_BEHIND] = trend_conditions.sink_behind(watch, limits)
         for condition, (reason, well) in trend_conditions.DRIVER_CONDITIONS.items():
             findings[condition] = trend_conditions.driver_warning(watch, reason, well, limits)
     judged_conditions = {condition: finding for condition, finding in findings.items() if finding is not None}

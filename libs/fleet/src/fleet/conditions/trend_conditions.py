@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from daggers.v1 import alerts_pb2, gateway_pb2
@@ -83,6 +83,30 @@ def lag_growing(watch: Watch, limits: Limits) -> Finding | None:
     if not grown.too_much(limits):
         return Finding(False, "its lag does not grow for good", grown.last.time, measure=measure)
     return Finding(True, str(grown), grown.first.time, measure=measure)
+
+
+def sink_behind(watch: Watch, limits: Limits) -> Finding | None:
+    """Judge whether rows wait in the log of a sink for too long; not of one that somebody has paused."""
+    heartbeat = watch.heartbeat
+    if heartbeat is None or watch.heard_at is None:
+        return None
+    # By the driver's clock alone: it is the one that the times of its log are of.
+    ages = {
+        name: heartbeat.time.ToDatetime(tzinfo=UTC) - spool.since.ToDatetime(tzinfo=UTC)
+        for name, spool in heartbeat.spools.items()
+        if spool.HasField("since") and not spool.paused
+    }
+    if not ages:
+        return Finding(False, "its sinks take its rows as they come", watch.heard_at)
+    name = max(ages, key=lambda name: (ages[name], name))
+    age, spool = ages[name], heartbeat.spools[name]
+    measure = seconds(age, limits.sink)
+    if age < limits.sink:
+        return Finding(False, f"{name} is {format_span(age)} behind", watch.heard_at, measure=measure)
+    summary = f"{name} is {format_span(age)} behind, {spool.rows:,} rows wait in its log"
+    if spool.HasField("error"):
+        summary += f": {why(spool.error)}"
+    return Finding(True, summary, watch.heard_at - age, measure=measure)
 
 
 def driver_warning(watch: Watch, reason: Reason, well: str, limits: Limits) -> Finding | None:

@@ -14,7 +14,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec import anew
 from daggerspec.exits import NO_EXECUTORS
-from fleet.alerts.alert import HOST, PRINCIPAL, TEAM, Condition
+from fleet.alerts.alert import Condition, remove_prefix
 from fleet.health.degradation import Reason
 
 Domain = events_pb2.ErrorDomain
@@ -58,8 +58,8 @@ class Advice:
     """Next step; `{name}` is the dagger's. A command is a noun in it, which pages name a button for."""
 
     def next_of(self, name: str) -> str:
-        """Return the next step about this dagger, this team, this host or this principal."""
-        return self.next.format(name=name.removeprefix(TEAM).removeprefix(HOST).removeprefix(PRINCIPAL))
+        """Return the next step about this dagger, this team, this host …"""
+        return self.next.format(name=remove_prefix(name))
 
 
 ADVICE: Final[Mapping[str, Advice]] = {
@@ -191,8 +191,14 @@ ADVICE: Final[Mapping[str, Advice]] = {
     ),
     "RULE": Advice(
         "rule",
-        _UNKNOWN,
+        _USER,
         "Read its runbook, if it names one; `daggers get {name}` shows the rule and its rows.",
+    ),
+    "SINK_BEHIND": Advice(
+        "sink",
+        _EXTERNAL,
+        "Look whether the sink's server takes rows, and how fast; `daggers get {name}` says what waits,"
+        " `daggers sink test {name}` asks it.",
     ),
     "KAFKA_AWAY": Advice(
         "Kafka",
@@ -205,6 +211,18 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _EXTERNAL,
         "Look whether the machine runs and reaches Kafka; `daggers host show {name}` says what runs there,"
         " and `daggers host confirm-gone {name}` moves it where the machine is gone for good.",
+    ),
+    "SPARK_AWAY": Advice(
+        "cluster",
+        _EXTERNAL,
+        "Look whether the Spark master of {name} runs, has workers, and is reached from the drivers' hosts:"
+        " daggers go on by themselves then, and `daggers alerts list` says which wait for it.",
+    ),
+    "STORE_AWAY": Advice(
+        "store",
+        _EXTERNAL,
+        "Look whether {name} runs, has room, and is reached from the drivers' hosts: daggers go on by"
+        " themselves then, without losing a row, and `daggers alerts list` says which wait for it.",
     ),
     "TEAM_QUOTA": Advice("team", _USER, "Read `daggers team usage {name}`: it says what each dagger takes."),
     "REFUSALS": Advice(

@@ -115,6 +115,8 @@ class Limits:
     """A lag that grew by less than this is never too much."""
     lag_window: timedelta = timedelta(minutes=10)
     """Time over which the lag has to grow."""
+    sink: timedelta = timedelta(minutes=5)
+    """Time for which rows may wait in the log of a sink."""
     kafka: timedelta = timedelta(seconds=30)
     """Time for which the platform's Kafka may take no record."""
 

@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, cast
 
 from daggers.v1 import access_pb2
@@ -34,6 +35,8 @@ class ReceiverKind(Protocol):
     """Its secrets; whether it needs each."""
     SETTINGS: Mapping[str, Setting]
     """Its keys that are no secrets."""
+    ACKNOWLEDGES: bool
+    """Whether it is told that somebody looks after an incident; of others the next reminder says so."""
 
 
 def names() -> tuple[str, ...]:
@@ -49,6 +52,13 @@ def secrets(kind: str) -> Mapping[str, bool]:
 def settings(kind: str) -> Mapping[str, Setting]:
     """Return what an existing kind needs to know that is no secret."""
     return _load(kind).SETTINGS
+
+
+@cache  # the fold of alerts asks for each of them
+def acknowledges(name: str) -> bool:
+    """Tell whether a receiver, KIND or TEAM/KIND, is told of acknowledgements; false of unknown kinds."""
+    kind = name.rpartition("/")[2]
+    return kind in names() and _load(kind).ACKNOWLEDGES
 
 
 def list_required(kind: str) -> tuple[str, ...]:

@@ -7,3 +7,4 @@ from daggerspec.receivers import Setting
 
 SECRETS: Final = {"url": True}
 SETTINGS: Final[Mapping[str, Setting]] = {}
+ACKNOWLEDGES: Final = False

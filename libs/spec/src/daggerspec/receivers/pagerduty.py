@@ -7,3 +7,4 @@ from daggerspec.receivers import Setting
 
 SECRETS: Final = {"routing_key": True, "url": False}
 SETTINGS: Final[Mapping[str, Setting]] = {}
+ACKNOWLEDGES: Final = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 from daggers.v1 import alerts_pb2, gateway_pb2
@@ -75,6 +76,9 @@ def explain(
     alert = alerts.ledger.alert(dagger.name, request.condition)
     if alert.fired is not None:
         answer.alert.CopyFrom(build_alert(alert, alerts.ledger, now))
+    week = alert.list_week(now)
+    answer.week_fired = len(week)
+    answer.week_fired_time.FromTimedelta(sum((span.end - span.begin for span in week), timedelta()))
     return answer
 
 

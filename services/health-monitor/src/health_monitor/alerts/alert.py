@@ -17,7 +17,9 @@ from daggers.v1 import alerts_pb2
 
 from fleet import Dagger
 from fleet.alerts.alert import (
+    CLUSTER,
     HOST,
+    STORE,
     Alert,
     GroupNotification,
     GroupTurn,
@@ -83,12 +85,14 @@ def decide(
     now: datetime,
     policy: Policy,
     team: str = "",
+    store: str = "",
     change: alerts_pb2.LastChange | None = None,
 ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
     """Return the next event of the alert, or None. Once that event is folded in, the answer is None.
 
     `dagger`: None for the platform, teams and principals. `team`: owner, without a dagger. `change`: the
-    newest request about the dagger. The event has no epoch: the leader sets it when it writes.
+    newest request about the dagger. `store`: one that does not take its rows. The event has no epoch: the
+    leader sets it when it writes.
     """
     if held_finding is None or held_finding.finding.active == alert.firing:
         return None
@@ -96,7 +100,11 @@ def decide(
     if finding.active:
         if lasted < policy.hold:
             return None
-        return _build_fired(alert, finding, dagger, team, receivers, change)
+        fired = _build_fired(alert, finding, dagger, team, receivers, change)
+        fired.host = _find_place(HOST, alert, dagger.driver.host if dagger and dagger.driver else "")
+        fired.cluster = _find_place(CLUSTER, alert, dagger.spec.cluster if dagger else "")
+        fired.store = _find_place(STORE, alert, store)
+        return fired
     if finding.final or lasted >= policy.resolve_hold:
         resolved = alerts_pb2.AlertResolved(meta=alert.meta(), summary=_cut(finding.summary))
         resolved.until.FromDatetime(held_finding.begun)
@@ -125,7 +133,6 @@ def _build_fired(
         domain=owner.domain,
         last_change=change,
         next=owner.next_of(alert.dagger),
-        host=_find_host(alert, dagger),
     )
     fired.since.FromDatetime(finding.since)
     if finding.measure is not None:
@@ -133,11 +140,9 @@ def _build_fired(
     return fired
 
 
-def _find_host(alert: Alert, dagger: Dagger | None) -> str:
-    """Return the host that an alert is of, or that its driver runs on; empty where none does."""
-    if alert.dagger.startswith(HOST):
-        return alert.dagger.removeprefix(HOST)
-    return dagger.driver.host if dagger is not None and dagger.driver is not None else ""
+def _find_place(prefix: str, alert: Alert, of_dagger: str) -> str:
+    """Return the host, cluster or store that an alert is of; of a dagger's alert, the dagger's."""
+    return alert.dagger.removeprefix(prefix) if alert.dagger.startswith(prefix) else of_dagger
 
 
 # ---- Conclude: the outcome of an attempt -> an event -------------------------------------------------------
@@ -153,17 +158,18 @@ def conclude(
     meta = alert.meta()
     if isinstance(outcome, Success):
         return alerts_pb2.NotificationSent(
-            meta=meta, notice=alert.notice, receiver=notify.receiver, attempt=notify.attempt
+            meta=meta, notice=notify.notice, receiver=notify.receiver, attempt=notify.attempt
         )
     failed = alerts_pb2.NotificationFailed(
         meta=meta,
-        notice=alert.notice,
+        notice=notify.notice,
         receiver=notify.receiver,
         attempt=notify.attempt,
         reason=outcome.reason,
         detail=_cut(outcome.detail),
     )
-    due_since = max(filter(None, (alert.noticed_at, notify.released_at)), default=None)
+    acknowledged_at = alert.acknowledgement.time if alert.acknowledgement else None
+    due_since = max(filter(None, (alert.noticed_at, notify.released_at, acknowledged_at)), default=None)
     again = _find_next_attempt(notify, outcome, dedup_key_of(alert.meta()), now, policy)
     if again is not None and (due_since is None or again <= due_since + policy.give_up):
         failed.not_before.FromDatetime(again)

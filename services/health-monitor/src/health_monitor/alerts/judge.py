@@ -44,6 +44,7 @@ class Judge:
         now: datetime,
         dagger: Dagger | None = None,
         team: str = "",
+        store: str = "",
         change: alerts_pb2.LastChange | None = None,
         settings: Mapping[Condition, ConditionSettings] = MappingProxyType({}),
         launched: datetime | None = None,
@@ -51,7 +52,8 @@ class Judge:
         """Hold the findings of `now`, and return the first turn that is due; None when none is.
 
         `of`: the conditions that were judged; one without a finding had no evidence. `dagger`: None for the
-        platform, teams and principals. `team`: owner. `change`: the newest request about the dagger.
+        platform, teams and principals. `team`: owner. `store`: one that does not take the dagger's rows.
+        `change`: the newest request about the dagger.
         `settings`: what is said of conditions. `launched`: since when the driver could be heard.
         """
         due, is_open = None, False
@@ -73,6 +75,7 @@ class Judge:
                 held_finding,
                 dagger=dagger,
                 team=team,
+                store=store,
                 receivers=self._receivers(team),
                 now=now,
                 policy=self._policy if own.hold is None else _hold_for(self._policy, own.hold),

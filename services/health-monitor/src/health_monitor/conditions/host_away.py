@@ -11,59 +11,39 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 from chassis.durations import format_span
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import HOST, Alert
-from fleet.alerts.ledger import Ledger
 from fleet.conditions.finding import Finding, seconds
 from fleet.fold.phases import DEGRADED, RUNNING, UNREACHABLE
 from fleet.health.degradation import Limits, silent
 from fleet.health.watch import Watch, evidence_of
+from health_monitor.conditions.cause import LEAST, Observed
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_HOST_AWAY
-LEAST: Final = 2
-"""Daggers that are silent together before their host is the cause: of one its own alert says as much."""
+PREFIX: Final = HOST
 _RUN: Final = (RUNNING, DEGRADED, UNREACHABLE)
 
 
-def find_silent_hosts(
-    fleet: Fleet,
-    ledger: Ledger,
-    watches: Mapping[str, Watch],
-    *,
-    now: datetime,
-    hearing: datetime | None,
-    limits: Limits,
-) -> dict[str, Finding]:
+def find(observed: Observed) -> dict[str, Finding]:
     """Judge each host that may be away, and those with an open alert; nothing while this monitor is deaf."""
-    if hearing is None:
+    if observed.hearing is None:
         return {}
-    opened = {subject.removeprefix(HOST) for subject in ledger.list_open_causes(CONDITION)}
+    fleet, watches, now, limits = observed.fleet, observed.watches, observed.now, observed.limits
     silent_hosts = {
         host
         for host in fleet.drivers.hosts
         if _is_silent(_list_running(fleet, host, watches), watches, now, limits)
     }
     return {
-        host: _judge(host, _list_running(fleet, host, watches), watches, now, hearing, limits)
-        for host in sorted(opened | silent_hosts)
+        host: _judge(host, _list_running(fleet, host, watches), watches, now, observed.hearing, limits)
+        for host in sorted(observed.list_open(CONDITION, PREFIX) | silent_hosts)
     }
 
 
-def is_recovering(
-    followers: Iterable[Alert],
-    watches: Mapping[str, Watch],
-    *,
-    now: datetime,
-    hearing: datetime | None,
-    limits: Limits,
-) -> bool:
-    """Tell whether daggers that a host held back are heard, and not taken for reachable yet: their host is
-    over behind them, so that nobody is told of what is ending.
-    """
-    return any(
-        alert.condition == alerts_pb2.ALERT_CONDITION_UNREACHABLE
-        and not silent(evidence_of(watches[alert.dagger], now, hearing), limits)
-        for alert in followers
-        if alert.dagger in watches
-    )
+def is_recovering(follower: Alert, observed: Observed) -> bool:
+    """Tell whether a dagger is heard, and not taken for reachable yet."""
+    watch = observed.watches.get(follower.dagger)
+    if watch is None or follower.condition != alerts_pb2.ALERT_CONDITION_UNREACHABLE:
+        return False
+    return not silent(evidence_of(watch, observed.now, observed.hearing), observed.limits)
 
 
 def _list_running(fleet: Fleet, host: str, watches: Mapping[str, Watch]) -> Iterator[Dagger]:

@@ -25,7 +25,7 @@ from fleet.conditions.history import History
 from fleet.health import watch
 from fleet.health.degradation import Limits
 from fleet.health.watch import Hearing, Watch
-from health_monitor.conditions import team_quota
+from health_monitor.conditions import spark_away, store_away, team_quota
 from health_monitor.observe import liveness
 
 _PROBES: Final = 16
@@ -58,6 +58,8 @@ class Observer:
         self._histories: dict[str, History] = {}
         self._hearing = Hearing(gap=gap)
         self._recalls_since: datetime | None = None
+        self._hindered: dict[str, None] = {}
+        """Daggers that are, or were at the last look."""
 
     # ---- Findings ------------------------------------------------------------------------------------------
 
@@ -94,6 +96,26 @@ class Observer:
         """Return the newest request that changed a dagger."""
         return self._histories.get(name, History()).change
 
+    def list_hindered(self) -> list[str]:
+        """List the daggers whose sinks do not take their rows, or whose drivers ended without executors."""
+        for name in [name for name in self._hindered if not self._is_hindered(name)]:
+            del self._hindered[name]
+        return list(self._hindered)
+
+    def find_store(self, dagger: Dagger) -> str:
+        """Return a store that does not take a dagger's rows; empty where none is known."""
+        if dagger.name not in self._hindered:
+            return ""
+        stores = store_away.list_stores(self._fleet, dagger, self.watches[dagger.name])
+        return next((store for store, _ in stores), "")
+
+    def _is_hindered(self, name: str) -> bool:
+        dagger, current = self._fleet.daggers.get(name), self.watches.get(name)
+        if dagger is None or current is None:
+            return False
+        retries = current.heartbeat is not None and bool(current.heartbeat.retrying)
+        return retries or spark_away.is_waiting(dagger)
+
     # ---- Records -------------------------------------------------------------------------------------------
 
     def recall(self, since: datetime) -> None:
@@ -113,6 +135,7 @@ class Observer:
             )
             self.watches[name] = watch.launch(current, dagger.generation, launched)
             self._lives[name] = dagger.create_sequence
+            self._hindered[name] = None  # the next look leaves out those that are not
         self.begun = True
 
     def on_step(self, step: Step[ApplyResult]) -> None:
@@ -122,6 +145,8 @@ class Observer:
             return
         before = self._histories.get(dagger.name, History())
         self._histories[dagger.name] = history.after(before, step.record, dagger)
+        if spark_away.is_waiting(dagger):
+            self._hindered[dagger.name] = None
         if self.begun:
             self._follow_launch(dagger)
 
@@ -152,6 +177,8 @@ class Observer:
         dagger = self._fleet.daggers.get(heartbeat.dagger)
         limits = self._limits if dagger is None else apply_limits(self._limits, self.settings(dagger))
         self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, limits)
+        if heartbeat.retrying:
+            self._hindered[heartbeat.dagger] = None
 
     def _follow_launch(self, dagger: Dagger) -> None:
         """Begin a new watch for a new dagger, or a new launch."""

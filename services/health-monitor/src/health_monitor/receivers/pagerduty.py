@@ -1,4 +1,7 @@
-"""PagerDuty Events API v2: 202 with `"status": "success"`, 120 calls a minute a key; it folds repeats."""
+"""PagerDuty Events API v2: 202 with `"status": "success"`, 120 calls a minute a key; it folds repeats.
+
+An acknowledgement of an incident, or of all incidents of a group, is told there, too.
+"""
 
 from __future__ import annotations
 
@@ -61,10 +64,10 @@ def request(page: Page, settings: Settings) -> HttpRequest:
     alert, fired = page.alert, page.fired
     event: dict[str, Any] = {
         "routing_key": settings.routing_key.get_secret_value(),
-        "event_action": "trigger" if alert.firing else "resolve",
+        "event_action": _choose_action(page),
         "dedup_key": page.dedup_key,
     }
-    if not alert.firing:
+    if event["event_action"] != "trigger":
         return json_request(settings.url, event)
     several = f"{page.count} alerts, the first: " if page.count > 1 else ""
     summary = f"{several}{alert.dagger}: {page.condition}: {fired.summary}"
@@ -87,6 +90,12 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         },
     }
     return json_request(settings.url, event)
+
+
+def _choose_action(page: Page) -> str:
+    if not page.alert.firing:
+        return "resolve"
+    return "acknowledge" if page.is_acknowledgement else "trigger"
 
 
 def is_accepted(answer: HttpAnswer) -> bool:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -128,13 +129,18 @@ def _describe(page: Page) -> dict[str, Any]:
         "domain": domain_name(fired.domain),
     }
     if alert.rule:
-        data |= {"rule": alert.rule, "key": dict(alert.key), "values": dict(fired.meta.values)}
+        data |= {"rule": alert.rule, "key": _sort(alert.key), "values": _sort(fired.meta.values)}
     if fired.HasField("value"):
         data |= {"value": fired.value, "limit": fired.limit, "unit": fired.unit}
     if alert.resolved is not None:
         until = alert.until or page.attempted_at
         data |= {"until": until.astimezone(UTC).isoformat(), "resolution": alert.resolved.summary}
     return {key: value for key, value in data.items() if value != ""}
+
+
+def _sort(values: Mapping[str, str]) -> dict[str, str]:
+    """Sort by names: a map of a record has any order, and a body is the same at every attempt."""
+    return dict(sorted(values.items()))
 
 
 def _iso(time: Timestamp) -> str:

@@ -61,6 +61,8 @@ class Notice:
     time: datetime
     firing: frozenset[Incident] = frozenset()
     resolved: frozenset[Incident] = frozenset()
+    acknowledged: bool = False
+    """True if it says that somebody looks after all that fire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +186,13 @@ def plan(
     *,
     is_held: Judge,
     is_acknowledged: Judge = _is_never,
+    takes_acknowledgements: bool = False,
 ) -> Notice | None:
     """Return what a receiver is to be told now; None when nothing. Once it is recorded the answer is None.
 
     `is_held`: whether a silence or a cause held an incident back at an instant, that of the newest look.
-    `is_acknowledged`: whether somebody looked after it then.
+    `is_acknowledged`: whether somebody looked after it then. `takes_acknowledgements`: whether the receiver,
+    which was told of all that fires, is told that somebody looks after it.
     """
     look, last = find_look(group, now), group.notices.get(receiver)
     if look is None or (last is not None and last.time >= look) or not group.destination.is_active(look):
@@ -212,10 +216,18 @@ def plan(
     # What is held back by now stays announced: its end is told once nothing holds it back.
     carried = frozenset(last.firing & group.members.keys() - free.keys() if last else ())
     # Who was never told that it began is not told that it is over.
-    notice = Notice(now, firing | carried, frozenset(resolved & announced))
+    needs_reminder = any(not is_acknowledged(name, look) for name in firing)
+    is_acknowledged_whole = bool(firing) and not needs_reminder
+    notice = Notice(
+        now,
+        firing | carried,
+        frozenset(resolved & announced),
+        acknowledged=last is not None and last.acknowledged and is_acknowledged_whole,
+    )
     if attempts is not None and (firing & attempts.ended or resolved & attempts.announced):
         return notice  # an attempt that failed may have said otherwise
-    needs_reminder = any(not is_acknowledged(name, look) for name in firing)
+    if takes_acknowledgements and last is not None and firing <= last.firing and is_acknowledged_whole:
+        notice = replace(notice, acknowledged=True)
     return notice if _is_news(notice, last, group, look, needs_reminder=needs_reminder) else None
 
 
@@ -298,6 +310,8 @@ def _is_news(
 ) -> bool:
     if last is None:
         return bool(notice.firing or notice.resolved)
+    if notice.acknowledged and not last.acknowledged:
+        return True
     if not notice.firing <= last.firing or not notice.resolved <= last.resolved:
         return True
     interval = group.destination.repeat_interval

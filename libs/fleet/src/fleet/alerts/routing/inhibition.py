@@ -35,15 +35,22 @@ _FOLLOW: Final = (
     "freshness_missed",
 )
 """Conditions that nobody has to be told of while Kafka, or the host of the dagger, is away."""
-_SOURCES: Final = {"kafka_away": (), "host_away": ("host",)}
-"""Conditions that are causes, with the labels that what follows from one shares with it."""
+_BEHIND: Final = ("no_progress", "no_output", "lag_growing", "freshness_missed", "sink_behind")
+"""Conditions of a dagger that cannot go on with its work."""
+_SOURCES: Final[Mapping[str, tuple[tuple[str, ...], Sequence[str]]]] = {
+    "kafka_away": ((), _FOLLOW),
+    "host_away": (("host",), _FOLLOW),
+    "spark_away": (("cluster",), (*_BEHIND, "waiting_for_executors")),
+    "store_away": (("store",), _BEHIND),
+}
+"""Conditions that are causes: labels that what follows from one shares with it, and what does."""
 CAUSES: Final = (
     *(
         Inhibition(
             source=(Matcher("condition", source),), target=(Matcher("condition", condition),), equal=equal
         )
-        for source, equal in _SOURCES.items()
-        for condition in _FOLLOW
+        for source, (equal, conditions) in _SOURCES.items()
+        for condition in conditions
     ),
     Inhibition(source=(Matcher("condition", "kafka_away"),), target=(Matcher("condition", "host_away"),)),
 )

@@ -10,7 +10,7 @@ from fleet.alerts.alert import Alert, condition_label, domain_name, severity_nam
 
 Labels: TypeAlias = Mapping[str, str]
 """Label -> value. One that an incident lacks is the same as an empty one."""
-NAMES: Final = ("dagger", "condition", "severity", "team", "domain", "host", "rule")
+NAMES: Final = ("dagger", "condition", "severity", "team", "domain", "host", "cluster", "store", "rule")
 """Labels of incidents; those of a rule on rows have the values of its key, too: `key_COLUMN`."""
 KEY: Final = "key_"
 """Prefix of those labels."""
@@ -28,6 +28,8 @@ def list_labels(alert: Alert) -> Labels:
         "team": alert.fired.team,
         "domain": domain_name(alert.fired.domain).lower(),
         "host": alert.fired.host,
+        "cluster": alert.fired.cluster,
+        "store": alert.fired.store,
         "rule": alert.rule,
         **{name_key_label(column): value for column, value in alert.key.items()},
     }
