@@ -16,6 +16,9 @@ CALM_BOOKINGS_PER_S, RUSH_BOOKINGS_PER_S = 12.0, 48.0
 RUSH_HOURS = (8.5, 18.0)
 # events arrive a little out of order, well within the watermark delay of 5 s
 OUT_OF_ORDER_S = 2.5
+# a concert ends at the stadium: within one window of 10 s, whatever out of order
+CONCERT_S = (23.0, 27.0)
+CONCERT_BOOKINGS = 40
 STATUSES = {"CREATED": 0.4, "DRIVER_ASSIGNED": 0.2, "COMPLETED": 0.3, "CANCELLED": 0.1}
 VEHICLES = {"bike": 0.7, "car": 0.25, "van": 0.05}
 FARES = {"bike": 1.2, "car": 3.5, "van": 6.0}
@@ -102,6 +105,8 @@ class City:
         now = number * TICK_S
         for _ in range(self._poisson(bookings_per_s(now) * TICK_S)):
             yield self.booking(self._moment(now))
+        if CONCERT_S[0] <= now < CONCERT_S[1]:
+            yield self._leave_concert(now)
         for driver in self._drivers:
             if driver.next_ping <= now:
                 driver.next_ping = now + PING_EVERY_S * self._random.uniform(0.8, 1.2)
@@ -129,6 +134,13 @@ class City:
     def completed_booking(self, second: float) -> Booking:
         """Make a completed booking."""
         return replace(self.booking(second), status="COMPLETED")
+
+    def _leave_concert(self, now: float) -> Booking:
+        """Make a completed booking at the gate of the stadium."""
+        at = next(spot for spot in SPOTS if spot.name == "stadium")
+        booking = self.completed_booking(self._moment(now))
+        place = {"city_id": at.city_id, "latitude": at.latitude, "longitude": at.longitude}
+        return replace(booking, vehicle_type="car", **place)
 
     def ping(self, second: float) -> Ping:
         """Make a ping of some driver."""

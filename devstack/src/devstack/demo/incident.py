@@ -9,7 +9,6 @@ from pathlib import Path
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from chassis.files import replace_text
-from cli.errors import RefusedError
 from cli.framework.gateway import Gateway
 from devstack.state import Influx, Stack
 
@@ -18,7 +17,6 @@ SQL = """\
 SELECT city_id AS tag_city_id, order_number, rowtime AS window_timestamp
 FROM `data_stream` WHERE status = 'CANCELLED'"""
 KEY = f"[daggers/{NAME}/failed]"
-RECEIVER = "alert-receiver"
 
 
 class Incident:
@@ -41,8 +39,6 @@ class Incident:
         self._like = like
         self._influx = influx
         self._say = say
-        self._log = stack.log(RECEIVER)
-        self._read = self._log.stat().st_size
         self._secret = stack.state_dir / "demo.token"
         self._next: Callable[[str], None] = self._begin
 
@@ -51,11 +47,8 @@ class Incident:
         """True if the alert fired and resolved."""
         return self._next == self._rest
 
-    def step(self) -> None:
-        """Tell what on-call was told, and do what that leads to. Raises RefusedError."""
-        lines = self._read_lines()
-        for line in lines:
-            self._say(f"on-call | {line}")
+    def step(self, lines: list[str]) -> None:
+        """Do what the lines that on-call was told lead to. Raises RefusedError."""
         self._next("\n".join(lines))
 
     def _begin(self, _: str) -> None:
@@ -93,15 +86,3 @@ class Incident:
 
     def _rest(self, _: str) -> None:
         """Do nothing: nothing is left to do."""
-
-    def _read_lines(self) -> list[str]:
-        """Read the lines that the receiver has printed since the last look, whole ones only."""
-        try:
-            with self._log.open("rb") as log:
-                log.seek(self._read)
-                text = log.read()
-        except OSError as error:
-            raise RefusedError(f"{self._log} cannot be read: {error.strerror}") from error
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return whole.decode(errors="replace").splitlines()

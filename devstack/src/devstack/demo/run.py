@@ -23,7 +23,10 @@ from devstack.demo.encoding import BOOKING, PING, example_files
 from devstack.demo.feeder import FedEvents, Feeder, Topics, create_topics, next_window
 from devstack.demo.incident import NAME as INCIDENT
 from devstack.demo.incident import Incident
+from devstack.demo.oncall import OnCall
 from devstack.demo.recount import Key, RowComparison, bookings_table, compare, rows_table, supply_table
+from devstack.demo.rowrule import LASTS_S, RowRule, add_rule
+from devstack.demo.rowrule import NAME as RULE
 from devstack.services import CLUSTER
 from devstack.state import Influx, Stack
 
@@ -97,6 +100,32 @@ class Verdict:
         return f"verified: {self.windows} windows, {self.rows} rows, {len(self.mismatches)} mismatches"
 
 
+@dataclass(frozen=True)
+class Acts:
+    """What happens beside the rows: a dagger fails and is mended, and a rule on rows fires and is over."""
+
+    incident: Incident
+    rule: RowRule | None
+    """None where the demo is too short for it."""
+    oncall: OnCall
+    say: Callable[[str], None]
+    """Shows a line to whoever watches."""
+
+    def step(self) -> None:
+        """Show what on-call was told, and do what that leads to. Raises RefusedError."""
+        lines = self.oncall.read_lines()
+        for line in lines:
+            self.say(f"on-call | {line}")
+        self.incident.step(lines)
+        if self.rule is not None:
+            self.rule.step(lines)
+
+    def list_open(self) -> list[str]:
+        """List what is not over yet."""
+        acts = ((INCIDENT, self.incident), (RULE, self.rule))
+        return [name for name, act in acts if act is not None and not act.over]
+
+
 class Demo:
     """A demo on a stack that is up."""
 
@@ -127,15 +156,20 @@ class Demo:
             with Display(self._out.messages if self._out.json else self._out.console) as display:
                 like = self._gateway.get(BOOKINGS).spec
                 influx = self._own or self._stack.influx
-                incident = Incident(self._gateway, self._stack, like, influx, display.say)
-                self._watch(feeder, incident, display, seconds)
+                acts = Acts(
+                    Incident(self._gateway, self._stack, like, influx, display.say),
+                    RowRule(BOOKINGS) if seconds >= LASTS_S else None,
+                    OnCall(self._stack),
+                    display.say,
+                )
+                self._watch(feeder, acts, display, seconds)
                 feeder.stop()
                 for name, subject in SUBJECTS.items():
                     self._expected[name] = subject.recount(feeder.fed, feeder.start_time)
-                self._until_closed(feeder, incident, display)
+                self._until_closed(feeder, acts, display)
         finally:
             feeder.stop()
-        return self._verdict(feeder, incident)
+        return self._verdict(feeder, acts)
 
     def _register(self) -> spec_pb2.Schema:
         gateway = self._gateway
@@ -155,6 +189,8 @@ class Demo:
             file = self._examples / "daggers" / subject.file
             for dagger in map(with_short_windows, parse(file.read_text(encoding="utf-8"), str(file))):
                 dagger.spec.sinks.extend(self._sinks(dagger.name))
+                if dagger.name == BOOKINGS:
+                    add_rule(dagger.spec)
                 if self._own is not None:
                     metrics.written_by(dagger.spec)
                 applied = self._gateway.apply(dagger.name, dagger.spec)
@@ -165,7 +201,7 @@ class Demo:
     def _sinks(self, name: str) -> Sequence[spec_pb2.Sink]:
         return self._more if name == BOOKINGS else ()
 
-    def _watch(self, feeder: Feeder, incident: Incident, display: Display, seconds: float) -> None:
+    def _watch(self, feeder: Feeder, acts: Acts, display: Display, seconds: float) -> None:
         with ExitStack() as watching:
             watches = {
                 name: watching.enter_context(observation.Watch(self._gateway, name)) for name in SUBJECTS
@@ -175,13 +211,13 @@ class Demo:
                 if not feeder.fed.late and all(view.rows for view in views):
                     feeder.feed_late()
                 display.show(_picture(elapsed, "feeding", feeder, views))
-                incident.step()
+                acts.step()
                 if feeder.error:
                     return
                 time.sleep(min(POLL_S, max(seconds - elapsed, 0)))
 
-    def _until_closed(self, feeder: Feeder, incident: Incident, display: Display) -> None:
-        """Wait until the windows of the last events are there and the alert is over.
+    def _until_closed(self, feeder: Feeder, acts: Acts, display: Display) -> None:
+        """Wait until the windows of the last events are there and the alerts are over.
 
         What differs at the deadline is a mismatch.
         """
@@ -190,17 +226,17 @@ class Demo:
             views = self._views(lambda name: observation.rows(self._gateway, name))
             elapsed = (datetime.now(UTC) - feeder.start_time).total_seconds()
             display.show(_picture(elapsed, "closing the last windows", feeder, views))
-            incident.step()
+            acts.step()
             if not feeder.fed.late and all(view.rows for view in views):
                 feeder.feed_late()
             same = all(self._compare_rows(view.name, view.rows).mismatches == () for view in views)
-            if same and feeder.fed.late and incident.over:
+            if same and feeder.fed.late and not acts.list_open():
                 return
             time.sleep(POLL_S)
 
-    def _verdict(self, feeder: Feeder, incident: Incident) -> Verdict:
+    def _verdict(self, feeder: Feeder, acts: Acts) -> Verdict:
         windows = rows = late = quarantined = 0
-        mismatches = [] if incident.over else [f"{INCIDENT}: its alert did not fire and resolve"]
+        mismatches = [f"{name}: its alert did not fire and resolve" for name in acts.list_open()]
         for name, subject in SUBJECTS.items():
             for sink in (observation.SINK, *(sink.name for sink in self._sinks(name))):
                 compared = self._compare_rows(name, observation.rows(self._gateway, name, sink))
