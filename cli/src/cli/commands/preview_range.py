@@ -12,7 +12,7 @@ from cli.framework.instants import instant, span
 PREVIEW_S = 600.0
 """Longest time of a call, in seconds: others may be in front of it."""
 Last = Annotated[
-    str, typer.Option("--last", metavar="SPAN", help="Read records of the last 5m, 2h, up to 24h.")
+    str, typer.Option("--last", metavar="SPAN", help="Read records of the last 5m, 2h, up to 7d.")
 ]
 LastRecords = Annotated[
     int | None,

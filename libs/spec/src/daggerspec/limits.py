@@ -27,11 +27,11 @@ SAMPLED_RECORDS: Final = 10
 MAX_SAMPLED_RECORDS: Final = 1_000
 PREVIEW_ROWS: Final = 10_000
 """Rows that a preview gives."""
-PREVIEW_RECORDS: Final = 5_000_000
+PREVIEW_RECORDS: Final = 10_000_000
 """Records of a stream that it reads."""
 PREVIEW_S: Final = 60.0
 """The longest run of a preview in seconds, once its host has begun."""
-PREVIEW_LAST: Final = timedelta(hours=24)
+PREVIEW_LAST: Final = timedelta(days=7)
 """The longest time that `last` may go back."""
 QUERY_TESTS: Final = 50
 """Tests of a query that a dagger has."""
