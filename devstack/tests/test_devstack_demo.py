@@ -9,9 +9,11 @@ from google.protobuf.message import DecodeError
 from cli.files.proto_files import load
 from daggerclient.daggerfile.parse import parse
 from daggerspec.row import Row
-from devstack.demo.city import OUT_OF_ORDER_S, TICK_S, Booking, City, Ping, bookings_per_s
+from devstack.demo.city import CONCERT_BOOKINGS, OUT_OF_ORDER_S, TICK_S, Booking, City, Ping, bookings_per_s
 from devstack.demo.encoding import BOOKING, Encoder, example_files
 from devstack.demo.recount import bookings_table, compare, rows_table, s2_id, supply_table, window_end
+from devstack.demo.rowrule import NAME as RULE
+from devstack.demo.rowrule import RowRule
 from devstack.demo.run import find_examples, with_short_windows
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -38,6 +40,25 @@ def test_events_are_never_further_out_of_order_than_promised() -> None:
 
 def test_rush_hours_are_busier_than_the_night() -> None:
     assert bookings_per_s(60 * 8.5 / 24) > 3 * bookings_per_s(60 * 2 / 24)
+
+
+def test_a_concert_ends_in_one_window_and_one_cell() -> None:
+    bookings = [event for event in events(1, 600) if isinstance(event, Booking)]
+
+    rows = [count for count in bookings_table(bookings, NOON).values() if count > CONCERT_BOOKINGS // 2]
+    assert [count >= CONCERT_BOOKINGS for count in rows] == [True]
+
+
+def test_the_rule_of_the_second_act_is_over_once_it_has_fired_and_resolved() -> None:
+    rule, key = RowRule("bookings"), f"[daggers/bookings/rule/{RULE}/1f]"
+
+    rule.step([f"pagerduty  resolved   {key}"])
+    rule.step(["pagerduty  triggered  CRITICAL other: failed  [daggers/other/failed]"])
+    rule.step([f"pagerduty  triggered  ERROR bookings: crowd  {key}"])
+    before = rule.over
+    rule.step([f"pagerduty  resolved   {key}"])
+
+    assert (before, rule.over) == (False, True)
 
 
 def test_a_broken_record_does_not_parse() -> None:

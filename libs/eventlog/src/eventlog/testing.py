@@ -49,7 +49,8 @@ def subject_of(event: Any) -> str:
     """Return the name of the dagger, cluster or stream that an event is about; of a schema, its messages."""
     fields = event.DESCRIPTOR.fields_by_name
     for field in ("cluster", "stream", "meta"):
-        if field in fields and "name" in fields[field].message_type.fields_by_name:
+        kind = fields[field].message_type if field in fields else None  # None: a text, such as a name
+        if kind is not None and "name" in kind.fields_by_name:
             return str(getattr(event, field).name)
     if "schema" in fields:
         return ",".join(event.schema.messages)
