@@ -121,7 +121,7 @@ def outcome(answer):
 '''
     ),
     "libs/spec/src/daggerspec/receivers/dummy.py": whole(
-        '"""A dummy."""\n\nSECRETS = {"url": True}\nSETTINGS = {}\n'
+        '"""A dummy."""\n\nSECRETS = {"url": True}\nSETTINGS = {}\nACKNOWLEDGES = False\n'
     ),
 }
 FUNCTION: Final[Mapping[str, Change]] = {

@@ -69,6 +69,8 @@ def _write(kind: Receiver, alert: Alert, time: datetime) -> str:
     if isinstance(request, MailRequest):
         mail = message_from_bytes(request.message, _class=EmailMessage, policy=default)
         return f"{mail['Subject'].strip()}\n\n{mail.get_content().strip()}"
+    if request.headers.get("content-type") != "application/json":
+        return request.body.decode()
     document = json.loads(request.body)
     if isinstance(document, dict) and document.keys() == {"text"}:
         return str(document["text"])
