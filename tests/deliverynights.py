@@ -205,13 +205,20 @@ class DeliveryNight:
         """Name what is told: two messages of one name say the same."""
         group = notify.group
         if group is None:
-            return notify.receiver, incident_of(notify.alert), notify.alert.notice
+            return notify.receiver, incident_of(notify.alert), self._name_turn(notify)
         return notify.receiver, group.path, tuple(sorted(group.labels.items())), group.begin, group.number
+
+    def _name_turn(self, notify: Notify) -> tuple[int, str]:
+        """Name the turn of an alert; of an acknowledgement, which one: several may be told of an incident."""
+        given = notify.alert.acknowledgement if notify.is_acknowledgement else None
+        return notify.notice, given.time.isoformat() if given else ""
 
     def _take(self, notify: Notify, notice: Any, receiver: SimulatedReceiver) -> None:
         group = notify.group
         firing = group.firing if group else ((notify.alert,) if notify.alert.firing else ())
         resolved = group.resolved if group else (() if notify.alert.firing else (notify.alert,))
+        if notify.is_acknowledgement and incident_of(notify.alert) not in receiver.open:
+            self.faults.append(f"{notice}: acknowledged, and its begin was never told")
         receiver.accepted[notice] += 1
         if receiver.accepted[notice] > 1 + self.excused[notice]:
             self.faults.append(f"{notice}: told {receiver.accepted[notice]} times")
