@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from hashlib import blake2b
 from itertools import chain, takewhile
 from typing import Final
@@ -197,15 +198,13 @@ class Ledger:
         if now < self._paused.get(receiver, now):
             return None
         causes = self.find_causes()
-        active = [silence for silence in self.silences.values() if silence.is_active(now)]
+        list_active = cache(self._list_active)
         due = (
             next_notification(self.alerts[name], receiver, now=now)
             for name in self._undelivered.get(receiver, ())
             if name not in causes
         )
-        alone = (
-            notice for notice in due if notice is not None and not _is_silenced(notice.alert, active, now)
-        )
+        alone = (notice for notice in due if notice and not _is_silenced(notice.alert, list_active(now), now))
         grouped = self.routed.find_turns(
             receiver,
             now,
@@ -213,7 +212,7 @@ class Ledger:
             is_held=lambda alert, instant: (
                 name_of(alert) in causes
                 or instant < self._released.get(name_of(alert), instant)
-                or find_silence(self.silences.values(), list_labels(alert), instant) is not None
+                or _is_silenced(alert, list_active(instant), instant)
             ),
             is_acknowledged=lambda alert, instant: alert.find_acknowledgement(instant) is not None,
         )
@@ -226,6 +225,10 @@ class Ledger:
             return first
         released_at = find_release(self.silences.values(), list_labels(first.alert), now)
         return replace(first, released_at=released_at)
+
+    def _list_active(self, instant: datetime) -> list[Silence]:
+        """List the silences that hold back anything at an instant."""
+        return [silence for silence in self.silences.values() if silence.is_active(instant)]
 
     def find_causes(self) -> dict[tuple[str, Condition], tuple[str, Condition]]:
         """Return the open alerts that another one holds back, with that one; who outlives it is told."""
