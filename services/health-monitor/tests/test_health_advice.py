@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2, vitals_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ STALE = alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED
 INPUT = alerts_pb2.ALERT_CONDITION_NO_INPUT
 LAG = alerts_pb2.ALERT_CONDITION_LAG_GROWING
 LOOP = alerts_pb2.ALERT_CONDITION_RESTART_LOOP
+BEHIND_SINK = alerts_pb2.ALERT_CONDITION_SINK_BEHIND
 
 
 def a_dagger(phase: gateway_pb2.Phase.ValueType, **changes: Any) -> Dagger:
@@ -108,6 +110,9 @@ GIVEN_UP = {
     whose: a_dagger(FAILED, driver=None, last_error=an_error(whose)) for whose in (USER, EXTERNAL, INTERNAL)
 }
 AWAY = {"retrying": [an_error(EXTERNAL)]}
+WAITS = telemetry_pb2.Spool(
+    rows=9, since=Timestamp(seconds=int((NOON - 10 * MINUTE).timestamp())), error=an_error(EXTERNAL)
+)
 BUSY = {"running_batch_age_ms": 600_000, "running_batch_id": 7, "batch_duration_ms": 2_000}
 KEPT = {"rows_in": 100, "quarantined": {"MALFORMED": 50}}
 REFUSED = {"rows_out": [100], "quarantined": {"NO": 50}, "refused_rows": {"NO": 50}}
@@ -158,6 +163,13 @@ MOMENTS: dict[str, tuple[Condition, Dagger, Watch, History, int]] = {
         STALE,
         a_dagger(DEGRADED),
         heard((2, {"warnings": ["FRESHNESS_MISSED: 9"]})),
+        History(),
+        EXTERNAL,
+    ),
+    "a sink behind": (
+        BEHIND_SINK,
+        a_dagger(DEGRADED),
+        heard((2, AWAY | {"spools": {"influx": WAITS}})),
         History(),
         EXTERNAL,
     ),

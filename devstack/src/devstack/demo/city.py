@@ -139,8 +139,13 @@ class City:
         """Make a completed booking at the gate of the stadium."""
         at = next(spot for spot in SPOTS if spot.name == "stadium")
         booking = self.completed_booking(self._moment(now))
-        place = {"city_id": at.city_id, "latitude": at.latitude, "longitude": at.longitude}
-        return replace(booking, vehicle_type="car", **place)
+        return replace(
+            booking,
+            vehicle_type="car",
+            city_id=at.city_id,
+            latitude=at.latitude,
+            longitude=at.longitude,
+        )
 
     def ping(self, second: float) -> Ping:
         """Make a ping of some driver."""

@@ -194,12 +194,6 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _USER,
         "Read its runbook, if it names one; `daggers get {name}` shows the rule and its rows.",
     ),
-    "SINK_BEHIND": Advice(
-        "sink",
-        _EXTERNAL,
-        "Look whether the sink's server takes rows, and how fast; `daggers get {name}` says what waits,"
-        " `daggers sink test {name}` asks it.",
-    ),
     "KAFKA_AWAY": Advice(
         "Kafka",
         _EXTERNAL,
@@ -241,6 +235,7 @@ UNKNOWN_CODE: Final = Advice("", _UNKNOWN, "")
 _UNKNOWN_CONDITION: Final = Advice("", _UNKNOWN, "Read `daggers get {name}`: it says what it does now.")
 _OF_CONDITIONS: Final[Mapping[Condition, str]] = {
     alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: QUARANTINED,
+    alerts_pb2.ALERT_CONDITION_SINK_BEHIND: Reason.SINK_RETRYING,
 }
 """Codes of the conditions whose name is not their code."""
 _ANEW: Final = (
