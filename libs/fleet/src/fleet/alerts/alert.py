@@ -235,8 +235,8 @@ def dedup_key_of(meta: alerts_pb2.AlertMeta) -> str:
 # ---- Evolve: an event -> the alert after it ----------------------------------------------------------------
 
 
-def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
-    """Fold one event in. One that is not the next changes nothing."""
+def evolve(alert: Alert, event: Event, time: datetime, sequence: int = -1) -> Alert:
+    """Fold one event in, with the sequence of its record. One that is not the next changes nothing."""
     incident = event.meta.incident
     match event:
         case alerts_pb2.AlertFired():
@@ -251,24 +251,31 @@ def evolve(alert: Alert, event: Event, time: datetime) -> Alert:
                 fired=event,
                 fired_at=time,
                 past=alert.past,
+                sequence=sequence,
                 deliveries={name: _begin_delivery(alert, name) for name in event.receivers},
             )
         case alerts_pb2.AlertResolved():
             if not alert.firing or incident != alert.incident:
                 return alert
             untold = {name: _begin_delivery(alert, name) for name in alert.deliveries}
-            over = replace(
-                alert, resolved=event, resolved_at=time, deliveries=untold, acknowledgement_deliveries={}
+            return replace(
+                alert,
+                resolved=event,
+                resolved_at=time,
+                deliveries=untold,
+                acknowledgement_deliveries={},
+                past=_add_past(alert, event, time),
+                sequence=sequence,
             )
-            return replace(over, past=_add_past(over, time))
         case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
-            return _record_attempt(alert, event)
+            return _record_attempt(alert, event, sequence)
 
 
-def _add_past(alert: Alert, time: datetime) -> tuple[Span, ...]:
+def _add_past(alert: Alert, resolved: alerts_pb2.AlertResolved, time: datetime) -> tuple[Span, ...]:
     """Add an incident that is over to those of the week before."""
     assert alert.fired is not None
-    own = Span(alert.fired.since.ToDatetime(tzinfo=UTC), alert.until or time)
+    end = resolved.until.ToDatetime(tzinfo=UTC) if resolved.HasField("until") else time
+    own = Span(alert.fired.since.ToDatetime(tzinfo=UTC), end)
     return (*(span for span in alert.past if span.end > time - WEEK), own)[-MOST_PAST:]
 
 
@@ -340,7 +347,7 @@ def _begin_delivery(alert: Alert, receiver: str) -> Delivery:
     return Delivery(shows_open=before is not None and before.shows_open)
 
 
-def _record_attempt(alert: Alert, event: Notification) -> Alert:
+def _record_attempt(alert: Alert, event: Notification, sequence: int) -> Alert:
     is_acknowledgement = event.notice == alerts_pb2.ALERT_NOTICE_ACKNOWLEDGED
     deliveries = alert.acknowledgement_deliveries if is_acknowledgement else alert.deliveries
     delivery = deliveries.get(event.receiver)
@@ -355,8 +362,8 @@ def _record_attempt(alert: Alert, event: Notification) -> Alert:
     after = Delivery(event.attempt, not_before, done=not again, failure=failure, shows_open=shows_open)
     noted = {**deliveries, event.receiver: after}
     if is_acknowledgement:
-        return replace(alert, acknowledgement_deliveries=noted)
-    return replace(alert, deliveries=noted)
+        return replace(alert, acknowledgement_deliveries=noted, sequence=sequence)
+    return replace(alert, deliveries=noted, sequence=sequence)
 
 
 # ---- Next notification -------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from fleet.alerts.alert import (
     subject,
 )
 from fleet.alerts.receiver_tests import ReceiverTests
-from fleet.alerts.routed_groups import RoutedGroups, name_of
+from fleet.alerts.routed_groups import Name, RoutedGroups, name_of
 from fleet.alerts.routing.inhibition import CAUSE_CONDITIONS, CAUSES, find_causes
 from fleet.alerts.routing.labels import list_labels
 from fleet.alerts.routing.silences import (
@@ -50,6 +50,11 @@ from fleet.alerts.routing.silences import (
 )
 from fleet.alerts.team_routes import TeamRoutes
 
+_CAUSE_CONDITIONS: Final = frozenset(
+    condition
+    for condition in alerts_pb2.AlertCondition.values()
+    if condition_label(condition) in CAUSE_CONDITIONS
+)
 _LONGEST_INTERVAL: Final = timedelta(days=1)
 """From look to look at a group, at most."""
 
@@ -277,19 +282,20 @@ class Ledger:
             self._note_attempt(event.receiver, time)
         if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
             self._pause(event.receiver, event.not_before.ToDatetime(tzinfo=UTC))
-        before = self.alert_of(event.meta)
-        after = evolve(before, event, time)
+        name = subject(event.meta), event.meta.condition
+        before = self.alerts.get(name) or self.alert_of(event.meta)
+        after = evolve(before, event, time, record.sequence)
         if after is before:
             return False
         if isinstance(event, alerts_pb2.AlertResolved):
-            is_held = name_of(before) in self.find_causes() or self.find_silence(before, time) is not None
+            is_held = name in self.find_causes() or _is_silenced(before, self._list_active(time), time)
             after = give_up_untold(after) if is_held or after.is_routed else after
         elif isinstance(event, alerts_pb2.AlertFired) and after.is_routed:
             after = keep_shown(after)
-        changed = self._put(before, after, record)
-        if isinstance(event, alerts_pb2.AlertFired):
+        changed = self._put(before, after, record, name)
+        if after.is_routed and isinstance(event, alerts_pb2.AlertFired):
             self.routed.join(after, time)
-        elif isinstance(event, alerts_pb2.AlertResolved):
+        elif after.is_routed and isinstance(event, alerts_pb2.AlertResolved):
             self.routed.resolve(after, time)
         return changed
 
@@ -352,19 +358,21 @@ class Ledger:
         """Note that the open alerts of a silence have changed, for those who watch them."""
         for alert in self.list_open():
             if silence.matches(list_labels(alert)):
-                self._keep(alert, record)
+                self._keep(alert, record, name_of(alert))
 
-    def _put(self, before: Alert, after: Alert, record: Record) -> bool:
+    def _put(self, before: Alert, after: Alert, record: Record, name: Name | None = None) -> bool:
+        """Keep an alert that has changed; `name`: where the caller knows it."""
         if after is before:
             return False
-        if before.firing and not after.firing:
+        name = name or name_of(after)
+        if name in self._open_causes and not after.firing:
             self._note_released(self.list_held(before), record.time)
-        key = self._keep(after, record)
-        if condition_label(after.condition) in CAUSE_CONDITIONS:
-            (self._open_causes.add if after.firing else self._open_causes.discard)(key)
+        self._keep(after, record, name)
+        if after.condition in _CAUSE_CONDITIONS:
+            (self._open_causes.add if after.firing else self._open_causes.discard)(name)
             self._causes = None
         elif self._causes is not None:
-            self._find_cause_anew(key)
+            self._find_cause_anew(name)
         return True
 
     def _note_released(self, alerts: Iterable[Alert], time: datetime) -> None:
@@ -375,21 +383,20 @@ class Ledger:
             kept = {name: other for name, other in self._released.items() if other > begin}
             self._released = kept | released
 
-    def _keep(self, alert: Alert, record: Record) -> tuple[str, Condition]:
-        """Put an alert behind all others; return its name."""
-        name = name_of(alert)
+    def _keep(self, alert: Alert, record: Record, name: Name) -> None:
+        """Put an alert behind all others."""
         before = self.alerts.pop(name, None)
         self._open.pop(name, None)
         for receiver in before.deliveries if before else ():
             self._undelivered.get(receiver, {}).pop(name, None)
-        self.alerts[name] = replace(alert, sequence=record.sequence)
+        is_stamped = alert.sequence == record.sequence
+        self.alerts[name] = alert if is_stamped else replace(alert, sequence=record.sequence)
         if alert.firing:
             self._open[name] = None
         deliveries = () if alert.is_routed else (alert.deliveries, alert.acknowledgement_deliveries)
         for receiver, delivery in chain.from_iterable(map(Mapping.items, deliveries)):
             if not delivery.done:
                 self._undelivered.setdefault(receiver, {})[name] = None
-        return name
 
     def _find_cause_anew(self, key: tuple[str, Condition]) -> None:
         """Find what holds back an alert that has changed and is no cause itself: that of no other changes."""
