@@ -137,14 +137,14 @@ class City:
 
     def _leave_concert(self, now: float) -> Booking:
         """Make a completed booking at the gate of the stadium."""
-        at = next(spot for spot in SPOTS if spot.name == "stadium")
+        stadium = next(spot for spot in SPOTS if spot.name == "stadium")
         booking = self.completed_booking(self._moment(now))
         return replace(
             booking,
             vehicle_type="car",
-            city_id=at.city_id,
-            latitude=at.latitude,
-            longitude=at.longitude,
+            city_id=stadium.city_id,
+            latitude=stadium.latitude,
+            longitude=stadium.longitude,
         )
 
     def ping(self, second: float) -> Ping:

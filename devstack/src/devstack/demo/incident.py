@@ -62,7 +62,7 @@ class Incident:
             token=spec_pb2.SecretRef(file=str(self._secret)),
         )
         spec.sql = SQL
-        del spec.sinks[:]
+        del spec.sinks[:], spec.alerts[:]
         spec.sinks.add().influx.address.CopyFrom(address)
         request = gateway_pb2.CreateDaggerRequest(name=NAME, spec=spec)
         self._gateway.call(self._gateway.daggers.CreateDagger, request)
