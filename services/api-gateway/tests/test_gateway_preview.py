@@ -107,7 +107,7 @@ async def test_what_is_wrong_is_told_at_once_and_asks_no_host(harness: Any, samp
         await samples.fill(client)
         request = asked(samples, max_rows=10_001)
         request.spec.sql = "SELECT nothing FROM data_stream"
-        request.range.last.FromSeconds(86_401)
+        request.range.last.FromSeconds(7 * 86_400 + 1)
         wrong = await refused(client, request)
         turned = asked(samples)
         getattr(turned.range.between, "from").FromSeconds(20)
