@@ -1,4 +1,4 @@
-"""What an alert remembers of the last week, for whoever asks how often it fired."""
+"""Alerts remember their incidents of the last week, for whoever asks how often they fired."""
 
 from __future__ import annotations
 

@@ -305,10 +305,10 @@ def test_a_cause_holds_back_what_follows_until_the_look_after_its_end() -> None:
     kafka = alerts_pb2.AlertMeta(dagger=PLATFORM, condition=alerts_pb2.ALERT_CONDITION_KAFKA_AWAY, incident=1)
     story.add(0, alerts_pb2.AlertFired(meta=kafka))
     story.fire(1, "a", condition=alerts_pb2.ALERT_CONDITION_UNREACHABLE)
-    held = story.take(11)
+    before = story.take(11)
     story.add(30, alerts_pb2.AlertResolved(meta=kafka, summary="it is back"))
 
-    assert [held, *(story.take(second) for second in (31, 71))] == [None, None, ("a", "")]
+    assert [before, *(story.take(second) for second in (31, 71))] == [None, None, ("a", "")]
 
 
 def test_only_receivers_that_have_not_heard_of_the_newest_look_are_due() -> None:

@@ -75,7 +75,7 @@ async def test_a_store_that_is_away_is_told_in_place_of_its_daggers(world: Any) 
         ledger = running.monitor.ledger
         cause = ledger.alert(f"{STORE}{SERVER}", STORE_AWAY)
         followers = {(alert.dagger, alert.condition) for alert in ledger.list_held(cause)}
-        told = list(world.kinds())
+        notified = list(world.kinds())
         for _ in range(10):
             await beat(world, metas)
             await running.step()
@@ -85,7 +85,7 @@ async def test_a_store_that_is_away_is_told_in_place_of_its_daggers(world: Any) 
     assert cause.fired.summary.startswith(f"3 daggers wait for {SERVER}, which takes no rows: ")
     assert cause.fired.since.ToDatetime(tzinfo=UTC) - since <= timedelta(seconds=1)
     assert followers == {(name, NO_PROGRESS) for name in NAMES}
-    assert told == ["pagerduty triggered"]
+    assert notified == ["pagerduty triggered"]
     assert opened == []
     assert world.kinds() == ["pagerduty triggered", "pagerduty resolved"]
 
@@ -119,7 +119,7 @@ async def test_a_spark_that_gives_no_executors_is_told_in_place_of_its_daggers(w
         ledger = running.monitor.ledger
         cause = ledger.alert(f"{CLUSTER}blue", SPARK_AWAY)
         followers = {alert.dagger for alert in ledger.list_held(cause)}
-        told = list(world.kinds())
+        notified = list(world.kinds())
         for meta in metas:
             await relaunch(world, meta)
         for _ in range(10):
@@ -130,6 +130,6 @@ async def test_a_spark_that_gives_no_executors_is_told_in_place_of_its_daggers(w
     assert cause.fired is not None
     assert cause.fired.summary.startswith("3 daggers of cluster blue have no executors")
     assert followers == set(NAMES)
-    assert told == ["pagerduty triggered"]
+    assert notified == ["pagerduty triggered"]
     assert opened == []
     assert world.kinds() == ["pagerduty triggered", "pagerduty resolved"]

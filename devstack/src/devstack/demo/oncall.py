@@ -1,4 +1,4 @@
-"""What on-call gets in the demo: the lines that the stack's alert receiver prints."""
+"""Messages to on-call in the demo: the lines that the stack's alert receiver prints."""
 
 from cli.errors import RefusedError
 from devstack.state import Stack

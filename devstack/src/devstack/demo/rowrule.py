@@ -6,7 +6,7 @@ from devstack.demo.city import CONCERT_BOOKINGS, CONCERT_S
 
 NAME = "crowd"
 LASTS_S = CONCERT_S[1] + 10
-"""How long the demo must feed so that there is a window after the concert."""
+"""Least time that the demo must feed, so that there is a window after the concert."""
 
 
 class RowRule:

@@ -102,7 +102,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Acts:
-    """What happens beside the rows: a dagger fails and is mended, and a rule on rows fires and is over."""
+    """Acts beside the rows: a dagger fails and is mended, and a rule on rows fires and is over."""
 
     incident: Incident
     rule: RowRule | None

@@ -53,7 +53,7 @@ from health_monitor.conditions import (
     store_away,
     team_quota,
 )
-from health_monitor.conditions.cause import Cause, Observed
+from health_monitor.conditions.cause import Cause, Observation
 from health_monitor.conditions.refusals import Refusals
 from health_monitor.conditions.row_rules import RowRules
 from health_monitor.deliver.deliveries import Deliveries
@@ -216,8 +216,8 @@ class Monitor:
         )
         return turn if self.leadership.begins else None
 
-    def _observe(self) -> Observed:
-        return Observed(
+    def _observe(self) -> Observation:
+        return Observation(
             self.fleet,
             self.ledger,
             self.observer.watches,
@@ -228,17 +228,17 @@ class Monitor:
         )
 
     async def _judge_causes(
-        self, observed: Observed, kind: type[alerts_pb2.AlertFired | alerts_pb2.AlertResolved]
+        self, observation: Observation, kind: type[alerts_pb2.AlertFired | alerts_pb2.AlertResolved]
     ) -> None:
         """Write the turns of one kind of what holds back alerts of daggers. Raises: LogUnavailable."""
         for cause in _CAUSES:
-            for name, finding in cause.find(observed).items():
+            for name, finding in cause.find(observation).items():
                 subject, findings = cause.PREFIX + name, {cause.CONDITION: finding}
-                turn = self._judge.next_turn(subject, findings, of=(cause.CONDITION,), now=observed.now)
+                turn = self._judge.next_turn(subject, findings, of=(cause.CONDITION,), now=observation.now)
                 if not self.leadership.begins or not isinstance(turn, kind):
                     continue
                 followers = self.ledger.list_held(self.ledger.alert(subject, cause.CONDITION))
-                if not any(cause.is_recovering(follower, observed) for follower in followers):
+                if not any(cause.is_recovering(follower, observation) for follower in followers):
                     await self._write(turn)
 
     def _next_turn_of_team(self, team: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:

@@ -295,8 +295,8 @@ def acknowledge(alert: Alert, incident: int, given: Acknowledgement | None) -> A
     before = alert.acknowledgement
     if not alert.firing or incident != alert.incident or _is_same(before, given):
         return alert
-    told = () if given is None or alert.is_routed else filter(acknowledges, alert.deliveries)
-    deliveries = dict.fromkeys(told, Delivery())
+    names = () if given is None or alert.is_routed else filter(acknowledges, alert.deliveries)
+    deliveries = dict.fromkeys(names, Delivery())
     return replace(alert, acknowledgement=given, acknowledgement_deliveries=deliveries)
 
 

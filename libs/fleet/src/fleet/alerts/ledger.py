@@ -380,8 +380,8 @@ class Ledger:
         released = {name_of(alert): time for alert in alerts}
         if released:
             begin = time - _LONGEST_INTERVAL
-            kept = {name: other for name, other in self._released.items() if other > begin}
-            self._released = kept | released
+            others = {name: other for name, other in self._released.items() if other > begin}
+            self._released = others | released
 
     def _keep(self, alert: Alert, record: Record, name: Name) -> None:
         """Put an alert behind all others."""

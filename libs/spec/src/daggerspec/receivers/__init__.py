@@ -36,7 +36,7 @@ class ReceiverKind(Protocol):
     SETTINGS: Mapping[str, Setting]
     """Its keys that are no secrets."""
     ACKNOWLEDGES: bool
-    """Whether it is told that somebody looks after an incident; of others the next reminder says so."""
+    """True if it is told that somebody looks after an incident; of others the next reminder says so."""
 
 
 def names() -> tuple[str, ...]:

@@ -23,8 +23,8 @@ LEAST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What a monitor knows at an instant."""
+class Observation:
+    """Knowledge of a monitor at an instant."""
 
     fleet: Fleet
     ledger: Ledger
@@ -48,10 +48,10 @@ class Cause(Protocol):
     PREFIX: str
     """Prefix of its names in alerts."""
 
-    def find(self, observed: Observed) -> dict[str, Finding]:
+    def find(self, observation: Observation) -> dict[str, Finding]:
         """Judge, by name without the prefix, all that may be away, and those with an open alert."""
 
-    def is_recovering(self, follower: Alert, observed: Observed) -> bool:
+    def is_recovering(self, follower: Alert, observation: Observation) -> bool:
         """Tell whether an alert that it holds back is about to end: its cause is over behind it, so that
         nobody is told of what is ending.
         """

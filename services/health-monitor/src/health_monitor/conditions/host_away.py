@@ -15,35 +15,35 @@ from fleet.conditions.finding import Finding, seconds
 from fleet.fold.phases import DEGRADED, RUNNING, UNREACHABLE
 from fleet.health.degradation import Limits, silent
 from fleet.health.watch import Watch, evidence_of
-from health_monitor.conditions.cause import LEAST, Observed
+from health_monitor.conditions.cause import LEAST, Observation
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_HOST_AWAY
 PREFIX: Final = HOST
 _RUN: Final = (RUNNING, DEGRADED, UNREACHABLE)
 
 
-def find(observed: Observed) -> dict[str, Finding]:
+def find(observation: Observation) -> dict[str, Finding]:
     """Judge each host that may be away, and those with an open alert; nothing while this monitor is deaf."""
-    if observed.hearing is None:
+    if observation.hearing is None:
         return {}
-    fleet, watches, now, limits = observed.fleet, observed.watches, observed.now, observed.limits
+    fleet, watches, now, limits = observation.fleet, observation.watches, observation.now, observation.limits
     silent_hosts = {
         host
         for host in fleet.drivers.hosts
         if _is_silent(_list_running(fleet, host, watches), watches, now, limits)
     }
     return {
-        host: _judge(host, _list_running(fleet, host, watches), watches, now, observed.hearing, limits)
-        for host in sorted(observed.list_open(CONDITION, PREFIX) | silent_hosts)
+        host: _judge(host, _list_running(fleet, host, watches), watches, now, observation.hearing, limits)
+        for host in sorted(observation.list_open(CONDITION, PREFIX) | silent_hosts)
     }
 
 
-def is_recovering(follower: Alert, observed: Observed) -> bool:
+def is_recovering(follower: Alert, observation: Observation) -> bool:
     """Tell whether a dagger is heard, and not taken for reachable yet."""
-    watch = observed.watches.get(follower.dagger)
+    watch = observation.watches.get(follower.dagger)
     if watch is None or follower.condition != alerts_pb2.ALERT_CONDITION_UNREACHABLE:
         return False
-    return not silent(evidence_of(watch, observed.now, observed.hearing), observed.limits)
+    return not silent(evidence_of(watch, observation.now, observation.hearing), observation.limits)
 
 
 def _list_running(fleet: Fleet, host: str, watches: Mapping[str, Watch]) -> Iterator[Dagger]:

@@ -12,7 +12,7 @@ from fleet import Dagger
 from fleet.alerts.alert import CLUSTER, Alert
 from fleet.conditions.finding import Finding, Measure, why
 from fleet.fold.phases import BACKING_OFF, PENDING, STARTING
-from health_monitor.conditions.cause import LEAST, Observed
+from health_monitor.conditions.cause import LEAST, Observation
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_SPARK_AWAY
 PREFIX: Final = CLUSTER
@@ -26,22 +26,24 @@ def is_waiting(dagger: Dagger) -> bool:
     return wants and error is not None and error.reason == NO_EXECUTORS
 
 
-def find(observed: Observed) -> dict[str, Finding]:
+def find(observation: Observation) -> dict[str, Finding]:
     """Judge each cluster whose daggers have no executors, and those with an open alert."""
     waiting = defaultdict[str, list[Dagger]](list)
-    for name in observed.hindered:
-        dagger = observed.fleet.daggers[name]
+    for name in observation.hindered:
+        dagger = observation.fleet.daggers[name]
         if is_waiting(dagger):
             waiting[dagger.spec.cluster].append(dagger)
-    opened = observed.list_open(CONDITION, PREFIX)
+    opened = observation.list_open(CONDITION, PREFIX)
     away = {cluster for cluster, daggers in waiting.items() if len(daggers) >= LEAST}
-    return {cluster: _judge(cluster, waiting.get(cluster, []), observed) for cluster in sorted(opened | away)}
+    return {
+        cluster: _judge(cluster, waiting.get(cluster, []), observation) for cluster in sorted(opened | away)
+    }
 
 
-def _judge(cluster: str, daggers: list[Dagger], observed: Observed) -> Finding:
+def _judge(cluster: str, daggers: list[Dagger], observation: Observation) -> Finding:
     measure = Measure(len(daggers), LEAST - 1, "count")
     if len(daggers) < LEAST:
-        return Finding(False, "its daggers get executors again", observed.now, measure=measure)
+        return Finding(False, "its daggers get executors again", observation.now, measure=measure)
     first = min(daggers, key=lambda dagger: dagger.phase_time)
     summary = (
         f"{len(daggers)} daggers of cluster {cluster} have no executors, their drivers end and are launched"
@@ -50,8 +52,8 @@ def _judge(cluster: str, daggers: list[Dagger], observed: Observed) -> Finding:
     return Finding(True, summary, first.phase_time, measure=measure)
 
 
-def is_recovering(follower: Alert, observed: Observed) -> bool:
+def is_recovering(follower: Alert, observation: Observation) -> bool:
     """Tell whether a dagger that made no progress for want of executors has a driver that runs."""
-    dagger = observed.fleet.daggers.get(follower.dagger)
+    dagger = observation.fleet.daggers.get(follower.dagger)
     ends = follower.condition == alerts_pb2.ALERT_CONDITION_NO_PROGRESS
     return ends and dagger is not None and dagger.phase not in _BETWEEN

@@ -19,7 +19,7 @@ from fleet.conditions.finding import Finding, Measure, why
 from fleet.fold import resolve
 from fleet.fold.phases import DEGRADED, RUNNING
 from fleet.health.watch import Watch
-from health_monitor.conditions.cause import LEAST, Observed
+from health_monitor.conditions.cause import LEAST, Observation
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_STORE_AWAY
 PREFIX: Final = STORE
@@ -37,34 +37,34 @@ def list_stores(fleet: Fleet, dagger: Dagger, watch: Watch) -> Iterator[tuple[st
                 yield place.server, errors[sink.name]
 
 
-def find(observed: Observed) -> dict[str, Finding]:
+def find(observation: Observation) -> dict[str, Finding]:
     """Judge each store that several daggers wait for, and those with an open alert."""
     waiting = defaultdict[str, dict[str, events_pb2.DaggerError]](dict)
-    for name in observed.hindered:
-        dagger, watch = observed.fleet.daggers[name], observed.watches[name]
-        if watch.heard_at is None or observed.now - watch.heard_at >= observed.limits.silence:
+    for name in observation.hindered:
+        dagger, watch = observation.fleet.daggers[name], observation.watches[name]
+        if watch.heard_at is None or observation.now - watch.heard_at >= observation.limits.silence:
             continue  # what it said last may be over
-        for store, error in list_stores(observed.fleet, dagger, watch):
+        for store, error in list_stores(observation.fleet, dagger, watch):
             waiting[store][name] = error
-    opened = observed.list_open(CONDITION, PREFIX)
+    opened = observation.list_open(CONDITION, PREFIX)
     away = {store for store, daggers in waiting.items() if len(daggers) >= LEAST}
-    return {store: _judge(store, waiting.get(store, {}), observed) for store in sorted(opened | away)}
+    return {store: _judge(store, waiting.get(store, {}), observation) for store in sorted(opened | away)}
 
 
-def _judge(store: str, daggers: dict[str, events_pb2.DaggerError], observed: Observed) -> Finding:
+def _judge(store: str, daggers: dict[str, events_pb2.DaggerError], observation: Observation) -> Finding:
     measure = Measure(len(daggers), LEAST - 1, "count")
     if len(daggers) < LEAST:
-        return Finding(False, "it takes the rows of its daggers again", observed.now, measure=measure)
+        return Finding(False, "it takes the rows of its daggers again", observation.now, measure=measure)
     first = min(daggers)
-    since = min(observed.watches[name].progressed or observed.now for name in daggers)
+    since = min(observation.watches[name].progressed or observation.now for name in daggers)
     summary = f"{len(daggers)} daggers wait for {store}, which takes no rows: {why(daggers[first])}"
     return Finding(True, summary, since, measure=measure)
 
 
-def is_recovering(follower: Alert, observed: Observed) -> bool:
+def is_recovering(follower: Alert, observation: Observation) -> bool:
     """Tell whether a dagger that made no progress has its rows taken again."""
-    dagger, watch = observed.fleet.daggers.get(follower.dagger), observed.watches.get(follower.dagger)
+    dagger, watch = observation.fleet.daggers.get(follower.dagger), observation.watches.get(follower.dagger)
     ends = follower.condition == alerts_pb2.ALERT_CONDITION_NO_PROGRESS
     if not ends or dagger is None or watch is None:
         return False
-    return not any(True for _ in list_stores(observed.fleet, dagger, watch))
+    return not any(True for _ in list_stores(observation.fleet, dagger, watch))
