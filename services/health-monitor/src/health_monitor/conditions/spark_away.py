@@ -43,7 +43,7 @@ def find(observation: Observation) -> dict[str, Finding]:
 def _judge(cluster: str, daggers: list[Dagger], observation: Observation) -> Finding:
     measure = Measure(len(daggers), LEAST - 1, "count")
     if len(daggers) < LEAST:
-        return Finding(False, "its daggers get executors again", observation.now, measure=measure)
+        return Finding(False, "its drivers are given executors again", observation.now, measure=measure)
     first = min(daggers, key=lambda dagger: dagger.phase_time)
     summary = (
         f"{len(daggers)} daggers of cluster {cluster} have no executors, their drivers end and are launched"
