@@ -128,6 +128,10 @@ postgres: $(STAMPS)/venv ## Install the PostgreSQL that tests of the sink postgr
 kubernetes: $(STAMPS)/venv ## Build the Kubernetes (API server, etcd) that slow tests start, once, in about ten minutes
 	@$(BIN)/python -m tests.kubernetes
 
+.PHONY: alertmanager
+alertmanager: $(STAMPS)/venv ## Build the Alertmanager that a slow test compares routes with, once, in about five minutes
+	@$(BIN)/python -m tests.alertmanager
+
 WORKERS ?= 2
 .PHONY: test
 test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
@@ -136,7 +140,7 @@ test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, c
 
 PART ?= all
 .PHONY: test-long
-test-long: setup opensearch redis postgres kubernetes ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
+test-long: setup opensearch redis postgres kubernetes alertmanager ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
 	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 
@@ -208,6 +212,10 @@ FAULTS ?= 0
 bench-density: MINUTES = 10
 bench-density: setup ## Light daggers of shared drivers: cores, memory, how late windows are, each counted anew (DAGGERS, TOPICS, TEAMS, MINUTES, FAULTS)
 	@$(BENCH) 7200 $(BIN)/python bench/density.py --daggers $(DAGGERS) --topics $(TOPICS) --teams $(TEAMS) --minutes $(MINUTES) --faults $(FAULTS)
+
+.PHONY: bench-alerts
+bench-alerts: setup ## Alerts: CPU of rules, window to receiver, 10,000 at once, a start, a simulation; fails where a bar is missed
+	@$(BENCH) 1500 $(BIN)/python bench/alerts.py
 
 .PHONY: bench-sinks
 bench-sinks: $(STAMPS)/venv ## What sinks cost beside a bare loop with the same library; fails where one costs too much

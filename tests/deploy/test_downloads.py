@@ -39,6 +39,7 @@ DOWNLOADS = {
     "tests/maven.py": ("hexdigest() != digest",),
     # Of versions and checksums that stand in go.mod and go.sum.
     "tests/kubernetes/__init__.py": ("-mod=readonly",),
+    "tests/alertmanager/__init__.py": ("-mod=readonly",),
     # The checksum of the module is compared, too.
     "tests/s3.py": ('"--require-hashes"', "@{VERSION}", '"Sum": "{SUM}"'),
     "tests/npm.py": ('npm(["ci"',),
