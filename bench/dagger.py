@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import workload
-import yaml
 from confluent_kafka import Consumer, TopicPartition
 from daggers.v1.telemetry_pb2 import Heartbeat
 from stack import Stack
@@ -57,10 +55,7 @@ def apply(
     }  # fmt: skip
     if driver_memory:
         dagger["driver_memory"] = driver_memory
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        yaml.safe_dump(dagger, file)
-        file.flush()
-        on.daggers("apply", "-f", Path(file.name), "--wait")
+    on.run_with_file(dagger, "apply", "--wait")
 
 
 def heartbeats(bootstrap_servers: str, name: str, seconds: float) -> Iterator[Heartbeat]:

@@ -48,6 +48,7 @@ RUNS = {
     "state": "state.py --state disk",
     "functions": "functions.py S2Id GeoHash Distance DistinctCount",
     "replay": "replay.py",
+    "alerts": "alerts.py",
 }
 """Benches by the name of their block, the most important first."""
 MORE = ("validate", "bombs", "pages", "cluster")
@@ -271,6 +272,33 @@ TARGETS = (
             f"{start:.2f} s, {whole:.1f} s, {mib} MiB",
             (start <= 2, whole <= 30, mib <= 200) == (True, True, True),
         ),
+    ),
+    Target(
+        "100,000 (rule × key) judged each window: at most 10 % more CPU than without rules",
+        "alerts",
+        r"^judging .*: ([+-][\d.]+)%",
+        lambda more: (f"{more:+.1f} %", more <= 10),
+    ),
+    Target(
+        "end of window to receiver within 2 s above the watermark's delay, at p95",
+        "alerts",
+        r"^end of window to receiver.* p95 ([\d.]+) s",
+        lambda late: (f"{late:.2f} s", late <= 2),
+    ),
+    Target(
+        "10,000 incidents at once in the messages that routes say, and none lost",
+        "alerts",
+        r"^10,000 incidents at once: ([\d,]+) in the log .*, ([\d,]+) told in (\d+) messages",
+        lambda written, alerts, messages: (
+            f"{alerts} in {messages} messages",
+            (written, alerts, messages) == ("10,000", "10,000", 10),
+        ),
+    ),
+    Target(
+        "a start on 1,000,000 events of alerts within 30 s, a simulation of seven days within 10 s",
+        "alerts",
+        r"^start of a monitor on .*: ([\d.]+) s,[\s\S]*?^simulation of .* records: ([\d.]+) s",
+        lambda start, simulated: (f"{start:.1f} s, {simulated:.1f} s", start <= 30 and simulated <= 10),
     ),
     *(
         Target(

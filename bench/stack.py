@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+import yaml
 
 from chassis import drivers
 
@@ -38,6 +39,13 @@ class Stack:
     def daggers(self, *words: str | Path) -> Any:
         """What a command of the CLI answers, as JSON. Raises with what it printed when it fails."""
         return _daggers(self.state_dir, *words)
+
+    def run_with_file(self, document: Mapping[str, Any], *words: str) -> Any:
+        """Run a command of the CLI that reads a file with this document; return its answer."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump(dict(document), file)
+            file.flush()
+            return self.daggers(*words, Path(file.name))
 
     def end(self, part: str) -> None:
         """Ends a part of the stack, by its name in `daggers local status`."""
