@@ -37,7 +37,7 @@ import ages
 import dagger
 import workload
 from chosen import chosen
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from daggers.v1 import alerts_pb2
 from google.protobuf.message import Message
 from machine import Meter, Spent, header
@@ -270,7 +270,8 @@ def restart(on: Stack) -> bool:
 
 def _write_history(on: Stack) -> None:
     """Write incidents one after another, each with its begin, its end, and what became of their notices."""
-    producer = workload.open_producer(on.kafka)
+    # as services write it: uncompressed
+    producer = Producer({"bootstrap.servers": on.kafka, "linger.ms": 20, "enable.idempotence": True})
     consumer = Consumer({"bootstrap.servers": on.kafka, "group.id": "bench"})
     epoch = consumer.get_watermark_offsets(TopicPartition(topics.ALERTS, 0), 30)[1]
     consumer.close()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -95,21 +96,23 @@ def monitoring(on: Stack, receivers: Receivers) -> Iterator[tuple[subprocess.Pop
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        started = threading.Event()
-        reader = threading.Thread(target=_read, args=(process, started), daemon=True)
+        started, lines = threading.Event(), deque[str](maxlen=5)
+        reader = threading.Thread(target=_read, args=(process, started, lines), daemon=True)
         reader.start()
         try:
-            if not started.wait(_START_S):
-                raise SystemExit(f"the monitor did not start in {_START_S:g} s")
+            if not started.wait(_START_S) or not reader.is_alive():
+                raise SystemExit(f"the monitor did not start in {_START_S:g} s: {''.join(lines)}")
             yield process, time.monotonic() - begin
         finally:
             process.terminate()
             reader.join()
 
 
-def _read(process: subprocess.Popen[str], started: threading.Event) -> None:
-    """Read what the monitor says, so that it never waits for its reader."""
+def _read(process: subprocess.Popen[str], started: threading.Event, lines: deque[str]) -> None:
+    """Read what the monitor says, so that it never waits for its reader. Its end is one of the wait, too."""
     assert process.stdout is not None
     for line in process.stdout:
+        lines.append(line)
         if "service.started" in line:
             started.set()
+    started.set()

@@ -21,7 +21,17 @@ export interface Matcher {
 }
 
 /** The labels that every alert has, and the rule of one on rows; such a rule has its key's columns, too. */
-export const LABELS = ["dagger", "condition", "severity", "team", "domain", "host", "cluster", "store", "rule"];
+export const LABELS = [
+  "dagger",
+  "condition",
+  "severity",
+  "team",
+  "domain",
+  "host",
+  "cluster",
+  "store",
+  "rule",
+];
 const KEY = "key_";
 const HOUR_MS = 3_600_000;
 /** For how long somebody may silence: what it is called, and ms. The last is the longest that there is. */
