@@ -128,6 +128,10 @@ postgres: $(STAMPS)/venv ## Install the PostgreSQL that tests of the sink postgr
 kubernetes: $(STAMPS)/venv ## Build the Kubernetes (API server, etcd) that slow tests start, once, in about ten minutes
 	@$(BIN)/python -m tests.kubernetes
 
+.PHONY: yarn
+yarn: $(STAMPS)/venv ## Install the HDFS and YARN that slow tests start, once
+	@$(BIN)/python -m tests.yarn
+
 WORKERS ?= 2
 .PHONY: test
 test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
@@ -136,7 +140,7 @@ test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, c
 
 PART ?= all
 .PHONY: test-long
-test-long: setup opensearch redis postgres kubernetes ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
+test-long: setup opensearch redis postgres kubernetes yarn ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
 	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 
