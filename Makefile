@@ -132,6 +132,10 @@ kubernetes: $(STAMPS)/venv ## Build the Kubernetes (API server, etcd) that slow 
 alertmanager: $(STAMPS)/venv ## Build the Alertmanager that a slow test compares routes with, once, in about five minutes
 	@$(BIN)/python -m tests.alertmanager
 
+.PHONY: yarn
+yarn: $(STAMPS)/venv ## Install the HDFS and YARN that slow tests start, once
+	@$(BIN)/python -m tests.yarn
+
 WORKERS ?= 2
 .PHONY: test
 test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
@@ -140,7 +144,7 @@ test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, c
 
 PART ?= all
 .PHONY: test-long
-test-long: setup opensearch redis postgres kubernetes alertmanager ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
+test-long: setup opensearch redis postgres kubernetes alertmanager yarn ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
 	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 

@@ -29,7 +29,8 @@ class Lacking:
 
 KNOWN = (
     Lacking(r"DAGGERS_INFLUXD2 names no influxd", "DAGGERS_INFLUXD2=PATH of an influxd 2.x (docs/tested.md)"),
-    Lacking(r"DAGGERS_YARN_CONF_DIR", "DAGGERS_YARN_CONF_DIR and DAGGERS_HDFS of a YARN (docs/tested.md)"),
+    Lacking(r"no YARN: no Java compiler", "", ("openjdk-17-jdk-headless",)),
+    Lacking(r"no YARN", "make yarn, where Maven's repository answers"),
     Lacking(r"no Kubernetes", "make kubernetes, where Go's module proxy answers"),
     Lacking(r"no Alertmanager", "make alertmanager, where Go's module proxy answers"),
     Lacking(r"history is shallow", "git fetch --unshallow"),

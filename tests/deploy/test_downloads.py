@@ -166,6 +166,13 @@ def test_each_module_of_kubernetes_has_its_checksum_and_no_address() -> None:
     assert "://" not in module + checksums
 
 
+def test_each_jar_of_yarn_has_its_hash() -> None:
+    lines = (ROOT / "tests" / "yarn" / "jars.sha256").read_text().splitlines()
+
+    assert len(lines) > 10
+    assert [line for line in lines if not re.fullmatch(r"[0-9a-f]{64}  [\w.-]+:[\w.-]+:[\w.-]+", line)] == []
+
+
 def test_each_jar_of_kafka_has_its_hash() -> None:
     digests = kafka.digests()
 

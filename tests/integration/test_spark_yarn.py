@@ -1,12 +1,8 @@
-"""A dagger on YARN with its checkpoint on HDFS is exact over a kill, where there is a cluster to try it on.
+"""A dagger on YARN with its checkpoint on HDFS is exact over a kill."""
 
-`DAGGERS_YARN_CONF_DIR` in the environment names the cluster's configuration, and `DAGGERS_HDFS` the HDFS, as
-hdfs://namenode:8020. Its nodes have this virtual environment at this path: one on this machine will do.
-"""
-
-import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,10 +11,12 @@ import pytest
 from conftest import Stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least
-from tests.integration.faults import driver, halves, kill, send, until, up
-from tests.integration.standalone import register
+from tests.integration.faults import driver, halves, send, until
+from tests.integration.standalone import register, scheduler_with
+from tests.maven import LackingError
+from tests.yarn import yarn
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1500)]
 
 PROPERTIES = """\
 spark.executor.instances 1
@@ -32,24 +30,18 @@ spark.driver.bindAddress 127.0.0.1
 
 @pytest.fixture
 def on_yarn(stack: Stack, cli: Cli, tmp_path: Path) -> Iterator[str]:
-    """A cluster whose Spark is YARN's; the scheduler is told where that is, and where checkpoints go."""
-    where = os.environ.get("DAGGERS_YARN_CONF_DIR", "")  # noqa: TID251 - an option of whoever runs the tests
-    hdfs = os.environ.get("DAGGERS_HDFS", "")  # noqa: TID251 - as above
-    if not (where and hdfs):
-        pytest.skip("DAGGERS_YARN_CONF_DIR and DAGGERS_HDFS name no YARN with its HDFS")
-    properties = tmp_path / "spark.properties"
-    properties.write_text(PROPERTIES.format(jars=Path(pyspark.__file__).parent / "jars"))
-    kill(stack, "scheduler")
-    told = {
-        "HADOOP_CONF_DIR": where,
-        "DAGGERS_SCHEDULER_CHECKPOINT_ROOT": f"{hdfs}/daggers-{uuid4().hex[:8]}",
-        "DAGGERS_SCHEDULER_SPARK_PROPERTIES_FILE": str(properties),
-    }
-    up(stack, told)
-    register(cli, stack, "yarn", "yarn", tmp_path)
-    yield "yarn"
-    kill(stack, "scheduler")
-    up(stack)
+    """Register a cluster whose Spark is YARN's; checkpoints are on its HDFS."""
+    properties = PROPERTIES.format(jars=Path(pyspark.__file__).parent / "jars")
+    with ExitStack() as servers:
+        try:
+            cluster = servers.enter_context(yarn(tmp_path / "yarn"))
+        except LackingError as why:
+            pytest.skip(f"no YARN: {why}")
+        root = f"{cluster.hdfs}/daggers-{uuid4().hex[:8]}"
+        conf_dir = str(cluster.conf_dir)
+        servers.enter_context(scheduler_with(stack, root, properties, tmp_path, HADOOP_CONF_DIR=conf_dir))
+        register(cli, stack, "yarn", "yarn", tmp_path)
+        yield "yarn"
 
 
 def test_a_dagger_on_yarn_with_its_checkpoint_on_hdfs_counts_exactly_over_a_kill(

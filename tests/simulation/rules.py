@@ -1,4 +1,4 @@
-"""Twenty-three rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Twenty-three rules that keep daggers safe, and how each is taken away, so that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """

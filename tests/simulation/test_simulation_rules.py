@@ -1,4 +1,4 @@
-"""The simulation can fail: each of twenty-three rules is missed, by the check that knows it, if taken away."""
+"""The simulation can fail: each of 23 rules is missed, by the check that knows it, if taken away."""
 
 import pytest
 from tests.simulation.rules import REMOVED, Rule

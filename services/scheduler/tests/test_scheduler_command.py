@@ -2,13 +2,16 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from daggers.v1 import spec_pb2
 
 from daggerspec.catalogue import UnresolvedName
+from scheduler.drivers import own_pod
 from scheduler.drivers.command import (
     Installation,
     beside,
@@ -17,7 +20,8 @@ from scheduler.drivers.command import (
     secret_variables,
     spark_submit,
 )
-from scheduler.drivers.spark_properties import OF_EXECUTORS, read_names
+from scheduler.drivers.own_pod import OwnPod
+from scheduler.drivers.spark_properties import OF_EXECUTORS, read
 from scheduler.leader import capacity
 from scheduler.leader.capacity import MEASURED_EVERY_S, HostMemory
 from scheduler.parts import room
@@ -167,9 +171,9 @@ def test_the_administrators_properties_come_after_what_daggers_sets() -> None:
 
 
 def executor_properties(
-    master: str, says: spec_pb2.Executors | None = None, own: frozenset[str] = frozenset()
+    master: str, says: spec_pb2.Executors | None = None, own: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """Return what a launch sets of its executors, where the administrator's file sets those of `own`."""
+    """Return what a launch sets of its executors, where the administrator's file sets `own`."""
     job = spec_pb2.JobSpec()
     job.CopyFrom(JOB)
     if says is not None:
@@ -179,10 +183,10 @@ def executor_properties(
     return {name: value for name, _, value in pairs if name in OF_EXECUTORS}
 
 
-def pod_properties(master: str) -> dict[str, str]:
+def pod_properties(master: str, installation: Installation = SHARED) -> dict[str, str]:
     """Return what a launch sets of pods."""
     job = spec_pb2.JobSpec(dagger="daily", generation=7, run_dir="/r", checkpoint_root="/c/daily-3")
-    command = spark_submit(job, master, SHARED)
+    command = spark_submit(job, master, installation)
     pairs = [text.partition("=") for text in command if text.startswith("spark.kubernetes.")]
     return {name: value for name, _, value in pairs}
 
@@ -199,6 +203,56 @@ def test_no_config_map_is_made_that_a_killed_driver_would_leave_behind() -> None
     assert pod_properties("k8s://https://h:6443")["spark.kubernetes.executor.disableConfigMap"] == "true"
 
 
+def test_pods_of_executors_belong_to_the_pod_of_their_driver_unless_the_administrator_names_another() -> None:
+    namespace = {"spark.kubernetes.namespace": "daggers"}
+    own = replace(SHARED, own_pod=OwnPod("scheduler-0", "daggers"), own_properties=namespace)
+    elsewhere = replace(own, own_properties={})
+    another = replace(own, own_properties=namespace | {own_pod.PROPERTY: "another"})
+    outside = replace(own, own_pod=None)
+
+    owners = [
+        pod_properties(master, each).get(own_pod.PROPERTY)
+        for master, each in [
+            ("k8s://https://h:6443", own),
+            ("k8s://https://h:6443", elsewhere),
+            ("k8s://https://h:6443", another),
+            ("k8s://https://h:6443", outside),
+            ("yarn", own),
+        ]
+    ]
+
+    assert owners == ["scheduler-0", None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host_name", "found"),
+    [
+        ("# Kubernetes-managed hosts file.\n", "scheduler-0", OwnPod("scheduler-0", "daggers")),
+        ("# Kubernetes-managed hosts file (host network).\n", "node-7", None),
+        ("# Kubernetes-managed hosts file.\n", "s" * 63, None),
+        ("127.0.0.1 localhost\n", "laptop", None),
+    ],
+    ids=["a pod", "on the network of its node", "a name that may be cut", "no pod"],
+)
+def test_the_own_pod_is_found_where_its_name_is_the_hosts(
+    hosts: str, host_name: str, found: OwnPod | None, tmp_path: Path
+) -> None:
+    account = tmp_path / "var/run/secrets/kubernetes.io/serviceaccount"
+    account.mkdir(parents=True)
+    (tmp_path / "etc").mkdir()
+    (account / "namespace").write_text("daggers")
+    (tmp_path / "etc/hosts").write_text(f"{hosts}127.0.0.1\tlocalhost\n10.0.0.7\t{host_name}\n")
+
+    assert own_pod.find(host_name, tmp_path) == found
+
+
+def test_no_own_pod_is_found_without_an_account_that_tells_its_namespace(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hosts").write_text("# Kubernetes-managed hosts file.\n")
+
+    assert own_pod.find("scheduler-0", tmp_path) is None
+
+
 def test_nobody_takes_all_of_a_cluster_by_saying_nothing() -> None:
     each = {
         "spark.executor.cores": "1",
@@ -212,7 +266,7 @@ def test_nobody_takes_all_of_a_cluster_by_saying_nothing() -> None:
 
 
 def test_executors_of_the_administrators_file_hold_until_a_dagger_or_cluster_says_something() -> None:
-    own = frozenset({"spark.cores.max"})
+    own = {"spark.cores.max": "8"}
     says = spec_pb2.Executors(count=3, cores=2, memory_mib=2048)
 
     assert executor_properties("spark://master:7077", own=own) == {}
@@ -224,12 +278,19 @@ def test_executors_of_the_administrators_file_hold_until_a_dagger_or_cluster_say
     }
 
 
-def test_the_names_of_an_administrators_file_are_read_in_all_forms_of_one(tmp_path: Path) -> None:
+def test_an_administrators_file_is_read_in_all_forms_of_one(tmp_path: Path) -> None:
     file = tmp_path / "spark.properties"
-    file.write_text("# spark.a 1\n\nspark.cores.max   8\n  spark.executor.memory=2g\nspark.yarn.queue: etl\n")
+    file.write_text(
+        "# spark.a 1\n\nspark.cores.max   8\n  spark.executor.memory=2g \nspark.yarn.queue: etl\nspark.b\n"
+    )
 
-    assert read_names(file) == {"spark.cores.max", "spark.executor.memory", "spark.yarn.queue"}
-    assert read_names(None) == frozenset()
+    assert read(file) == {
+        "spark.cores.max": "8",
+        "spark.executor.memory": "2g",
+        "spark.yarn.queue": "etl",
+        "spark.b": "",
+    }
+    assert read(None) == {}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from eventlog import LogError
 from eventlog.admin import await_topics
 from eventlog.kafka import KafkaLog
 from eventlog.topics import CONTROL, HEARTBEATS
-from scheduler.drivers import command, runas, spark_properties
+from scheduler.drivers import command, own_pod, runas, spark_properties
 from scheduler.drivers.command_lines import CommandLines
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.runas import RunAs
@@ -139,8 +139,9 @@ def prepare(settings: SchedulerSettings, inherited: Mapping[str, str]) -> Ground
     installation = replace(
         find_installation(),
         properties=properties,
-        own_properties=spark_properties.read_names(properties),
+        own_properties=spark_properties.read(properties),
         shared_checkpoints=bool(settings.checkpoint_root),
+        own_pod=own_pod.find(host_name()),
         prepared=settings.spark_home and settings.spark_home.absolute(),
     )
     leaving = proxies.handed_on(inherited, settings.outward_proxy)

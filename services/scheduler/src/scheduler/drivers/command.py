@@ -7,7 +7,7 @@ equal wherever it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -21,6 +21,8 @@ from daggerspec.catalogue import UnresolvedName
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
 from daggerspec.protobuf import children
+from scheduler.drivers import own_pod
+from scheduler.drivers.own_pod import OwnPod
 from scheduler.drivers.spark_properties import OF_EXECUTORS
 
 # (job, Spark master) -> command line and environment of a driver. Raises: UnresolvedName.
@@ -58,10 +60,12 @@ class Installation:
     """A Spark home from which drivers start faster, as `python -m runtime.appcds_home` builds it."""
     properties: Path | None = None
     """The administrator's Spark properties."""
-    own_properties: frozenset[str] = frozenset()
-    """Names of the properties there."""
+    own_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The properties there, which may have secrets."""
     shared_checkpoints: bool = False
     """True when checkpoints are where executors on other hosts see them, as the administrator says."""
+    own_pod: OwnPod | None = None
+    """The pod that drivers run in."""
 
 
 def spark_submit(
@@ -186,7 +190,7 @@ def _submission(
         settings["spark.python.unix.domain.socket.dir"] = rundir.TEMPORARY
     if not master.is_local:
         settings |= _executor_settings(job.spec, master, installation)
-        settings |= _pod_settings(job, master)
+        settings |= _pod_settings(job, master, installation)
     if master.is_local and closed:
         settings["spark.authenticate"] = "true"  # Spark makes the secret; one of executors is their cluster's
     if master.on_loopback:
@@ -211,7 +215,7 @@ def _executor_settings(
     """Return Spark's settings of a dagger's executors; none where only the administrator's properties say
     something of them. Without any a standalone master gives the first application all cores.
     """
-    if not spec.HasField("executors") and installation.own_properties & OF_EXECUTORS:
+    if not spec.HasField("executors") and installation.own_properties.keys() & OF_EXECUTORS:
         return {}
     share = executors.resolve(spec.executors, spec_pb2.Executors())
     settings = {
@@ -224,15 +228,21 @@ def _executor_settings(
     return settings | {"spark.executor.instances": str(share.count)}
 
 
-def _pod_settings(job: spec_pb2.JobSpec, master: Master) -> dict[str, str]:
-    """Return Spark's settings of executors that are pods: labels by which a killed driver's are found. A
-    ConfigMap would stay behind as well, and hold nothing: drivers have no folder of configuration.
+def _pod_settings(job: spec_pb2.JobSpec, master: Master, installation: Installation) -> dict[str, str]:
+    """Return Spark's settings of executors that are pods: labels by which a killed driver's are found, and
+    the pod that owns them, if it is in their namespace. A ConfigMap would stay behind as well, and hold
+    nothing: drivers have no folder of configuration.
     """
     if master.manager is not Manager.KUBERNETES:
         return {}
     labels = podlabels.of_launch(job)
     settings = {f"{podlabels.PROPERTY}{label}": value for label, value in labels.items()}
-    return settings | {"spark.kubernetes.executor.disableConfigMap": "true"}
+    settings["spark.kubernetes.executor.disableConfigMap"] = "true"
+    owner, own = installation.own_pod, installation.own_properties
+    namespace = own.get("spark.kubernetes.namespace", "default")
+    if owner is not None and owner.namespace == namespace and own_pod.PROPERTY not in own:
+        settings[own_pod.PROPERTY] = owner.name
+    return settings
 
 
 def _resource(path: Path) -> str:

@@ -16,9 +16,9 @@ OF_EXECUTORS: Final = frozenset(
     }
 )
 """Those that say how many executors an application has, and of which size."""
-_NAME: Final = re.compile(r"^[ \t]*([^\s=:#!][^\s=:]*)", re.MULTILINE)
+_LINE: Final = re.compile(r"^[ \t]*([^\s=:#!][^\s=:]*)[ \t]*[=:]?[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 
 
-def read_names(file: Path | None) -> frozenset[str]:
-    """Read which properties a file sets, in the form of `spark-defaults.conf`. Raises: OSError."""
-    return frozenset(_NAME.findall(file.read_text()) if file else ())
+def read(file: Path | None) -> dict[str, str]:
+    """Read the properties that a file sets, in the form of `spark-defaults.conf`. Raises: OSError."""
+    return dict(_LINE.findall(file.read_text()) if file else ())
