@@ -57,7 +57,9 @@ class Steps:
                 del self._running[title]
             else:
                 self._running[title] = detail
-            text = "; ".join(f"{name} [dim]{escape(progress)}[/dim]" for name, progress in self._running.items())
+            text = "; ".join(
+                f"{name} [dim]{escape(progress)}[/dim]" for name, progress in self._running.items()
+            )
             if self._status is None:
                 self._status = self._console.status(text)
                 self._status.start()
