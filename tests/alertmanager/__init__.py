@@ -19,17 +19,16 @@ from typing import Any, Final
 import httpx
 import yaml
 from tests.documents.pages import ROOT
+from tests.golang import find_go
 from tests.maven import LackingError
 
 from cli.environment import environment
 from devstack import ports, processes
-from devstack.tools import influxd
 
 _HERE: Final = Path(__file__).parent
 _MODULE: Final = "github.com/prometheus/alertmanager"
 _PINNED: Final = (_HERE / "go.mod").read_text(encoding="utf-8")
 VERSION: Final = re.findall(rf"\b{_MODULE} (v\S+)", _PINNED, re.MULTILINE)[0]
-_OLDEST_GO: Final = tuple(map(int, re.findall(r"^go (\d+)\.(\d+)", _PINNED, re.MULTILINE)[0]))
 _HOME: Final = ROOT / ".cache" / "alertmanager"
 _PROGRAM: Final = _HOME / f"alertmanager-{VERSION}"
 # Pages that its releases are built with, and that its module lacks; no test opens one.
@@ -45,7 +44,7 @@ def install() -> None:
     """Build the program. Raises: LackingError."""
     if _PROGRAM.is_file():
         return
-    go = _find_go()
+    go = find_go(_PINNED)
     work = _HOME / "go"  # kept until it is built, so that a build that was interrupted goes on
     work.mkdir(parents=True, exist_ok=True)
     own = environment(
@@ -67,16 +66,6 @@ def install() -> None:
     )  # fmt: skip
     program.rename(_PROGRAM)
     shutil.rmtree(work)
-
-
-def _find_go() -> Path:
-    """Find a Go that is new enough. Raises: LackingError."""
-    go = influxd.system_go()
-    if go is not None:
-        answer = subprocess.run([go, "version"], capture_output=True, text=True, check=True).stdout
-        if (influxd.parse_version(answer) or (0, 0)) >= _OLDEST_GO:
-            return go
-    raise LackingError(f"no Go on the PATH that is {'.'.join(map(str, _OLDEST_GO))} or newer")
 
 
 def _run(command: list[object], own: Mapping[str, str]) -> None:

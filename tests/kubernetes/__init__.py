@@ -22,6 +22,7 @@ import urllib3
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.documents.pages import ROOT
+from tests.golang import find_go
 from tests.kubernetes.api import Api, ApiError
 from tests.kubernetes.kubelet import Kubelet
 from tests.maven import LackingError
@@ -29,13 +30,12 @@ from tests.maven import LackingError
 from cli.environment import environment
 from devstack import ports, processes
 from devstack.settings import StackSettings
-from devstack.tools import influxd, java
+from devstack.tools import java
 
 NAMESPACE: Final = "daggers"
 _HERE: Final = Path(__file__).parent
 _MODULE: Final = (_HERE / "go.mod").read_text(encoding="utf-8")
 VERSION: Final = re.findall(r"^\s*k8s\.io/kubernetes (v\S+)$", _MODULE, re.MULTILINE)[0]
-_OLDEST_GO: Final = tuple(map(int, re.findall(r"^go (\d+)\.(\d+)", _MODULE, re.MULTILINE)[0]))
 _HOME: Final = ROOT / ".cache" / "kubernetes"
 _PROGRAM: Final = _HOME / f"control-plane-{VERSION}"
 _BUILD_S: Final = 5_400
@@ -73,7 +73,7 @@ def install() -> None:
     """Build the program that has its servers. Raises: LackingError."""
     if _PROGRAM.is_file():
         return
-    go = _find_go()
+    go = find_go(_MODULE)
     _HOME.mkdir(parents=True, exist_ok=True)
     work = _HOME / "go"  # kept until it is built, so that a build that was interrupted goes on
     own = environment(
@@ -124,16 +124,6 @@ def kubernetes(folder: Path) -> Iterator[Kubernetes]:
             looks.join()
     finally:
         processes.stop(processes.find_marked(folder), grace_s=_GRACE_S)
-
-
-def _find_go() -> Path:
-    """Find a Go that is new enough. Raises: LackingError."""
-    go = influxd.system_go()
-    if go is not None:
-        answer = subprocess.run([go, "version"], capture_output=True, text=True, check=True).stdout
-        if (influxd.parse_version(answer) or (0, 0)) >= _OLDEST_GO:
-            return go
-    raise LackingError(f"no Go on the PATH that is {'.'.join(map(str, _OLDEST_GO))} or newer")
 
 
 def _start_servers(folder: Path, chosen: dict[str, int]) -> None:

@@ -33,6 +33,7 @@ from health_monitor.receivers import pagerduty, slack
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+WAIT_S = 30
 ROUTING_KEY = "0123456789abcdef0123456789abcdef"
 
 
@@ -223,6 +224,15 @@ class Running:
     async def steps(self, count: int) -> None:
         for _ in range(count):
             await self.step()
+
+    async def run(self, steps: int) -> None:
+        """Let time go on, and what is under way beside the timers end."""
+        for _ in range(steps):
+            await self.step()
+            async with asyncio.timeout(WAIT_S):
+                while self.monitor.deliveries.under_way or self.monitor.team_deliveries._tasks:
+                    await asyncio.sleep(0.005)
+                    await self.monitor.team_deliveries.notify()
 
     async def _read(self) -> None:
         async for record in self.world.beats.replay(self.heard):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2
 
 from eventlog import Draft
 
-WAIT_S = 30
 FAILED = alerts_pb2.ALERT_CONDITION_FAILED
 
 
@@ -84,22 +82,12 @@ async def test_a_group_is_acknowledged_at_the_pager_once_somebody_looks_after_al
     async with world.monitor() as running:
         await running.steps(3)
         await world.fail_dagger()
-        await run(running, 8)
+        await running.run(8)
         await acknowledge(world, running)
-        await run(running, 30)
+        await running.run(30)
         before = world.kinds()
         await world.mend_dagger()
-        await run(running, 20)
+        await running.run(20)
 
     assert before == ["pagerduty triggered", "pagerduty acknowledged"]
     assert world.kinds()[2:] == ["pagerduty resolved"]
-
-
-async def run(running: Any, steps: int) -> None:
-    """Let time go on, and what is under way beside the timers end."""
-    for _ in range(steps):
-        await running.step()
-        async with asyncio.timeout(WAIT_S):
-            while running.monitor.deliveries.under_way or running.monitor.team_deliveries._tasks:
-                await asyncio.sleep(0.005)
-                await running.monitor.team_deliveries.notify()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2
 
 from eventlog import Draft
 
-WAIT_S = 30
 FAILED = alerts_pb2.ALERT_CONDITION_FAILED
 
 
@@ -56,16 +54,6 @@ def list_texts(world: Any) -> list[str]:
     ]
 
 
-async def run(running: Any, steps: int) -> None:
-    """Let time go on, and what is under way beside the timers end."""
-    for _ in range(steps):
-        await running.step()
-        async with asyncio.timeout(WAIT_S):
-            while running.monitor.deliveries.under_way or running.monitor.team_deliveries._tasks:
-                await asyncio.sleep(0.005)
-                await running.monitor.team_deliveries.notify()
-
-
 async def test_a_route_tells_after_its_wait_repeats_until_somebody_acknowledges_and_tells_the_end(
     world: Any, team: Any
 ) -> None:
@@ -73,20 +61,20 @@ async def test_a_route_tells_after_its_wait_repeats_until_somebody_acknowledges_
     async with world.monitor() as first:
         await first.steps(2)
         await world.fail_dagger()
-        await run(first, 5)
+        await first.run(5)
         early = list_texts(world)
-        await run(first, 20)
+        await first.run(20)
         once = list_texts(world)
     async with world.monitor("two") as second:  # who leads next goes by the same looks
-        await run(second, 60)
+        await second.run(60)
         repeated = list_texts(world)
         meta = second.monitor.ledger.alert("bookings", FAILED).meta()
         given = alerts_pb2.AlertAcknowledged(incidents=[meta], actor="user:ada")
         await world.alerts.append(Draft("ack", "/api-gateway/test", "bookings", world.now, given))
-        await run(second, 80)
+        await second.run(80)
         quiet = list_texts(world)
         await world.mend_dagger()
-        await run(second, 20)
+        await second.run(20)
     texts = list_texts(world)
 
     assert (len(early), len(once), len(repeated), len(quiet), len(texts)) == (0, 1, 2, 2, 3)
@@ -99,12 +87,12 @@ async def test_escalation_reaches_the_pager_unless_somebody_acknowledges(world: 
     async with world.monitor() as running:
         await running.steps(2)
         await world.fail_dagger()
-        await run(running, 50)
+        await running.run(50)
         before = world.kinds()
-        await run(running, 40)
+        await running.run(40)
         escalated = world.kinds()
         await world.mend_dagger()
-        await run(running, 20)
+        await running.run(20)
 
     assert (before, escalated) == ([], ["pagerduty triggered"])
     assert world.kinds() == ["pagerduty triggered", "pagerduty resolved"]
@@ -116,7 +104,7 @@ async def test_where_routes_name_nobody_the_platform_is_told_at_once(world: Any,
     async with world.monitor() as running:
         await running.steps(2)
         await world.fail_dagger()
-        await run(running, 6)
+        await running.run(6)
 
     assert sorted(await world.events())[-2:] == ["NotificationSent slack", "RoutesChanged"]
     assert world.kinds() == ["pagerduty triggered"]
@@ -127,7 +115,7 @@ async def test_a_receiver_that_the_team_has_no_more_is_left_out(world: Any, team
     async with world.monitor() as running:
         await running.steps(2)
         await world.fail_dagger()
-        await run(running, 20)
+        await running.run(20)
         alert = running.monitor.ledger.alert("bookings", FAILED)
 
     assert list(alert.fired.receivers) == ["pricing/slack"]
@@ -142,10 +130,10 @@ async def test_a_receiver_that_fails_is_tried_again_and_told_once(world: Any, te
     async with world.monitor() as running:
         await running.steps(2)
         await world.fail_dagger()
-        await run(running, 15)
+        await running.run(15)
         failed = [name for name in await world.events() if name == "GroupNotificationFailed"]
         world.answer = lambda received: None
-        await run(running, 60)
+        await running.run(60)
         sent = [name for name in await world.events() if name == "GroupNotificationSent"]
 
     assert failed
@@ -159,7 +147,7 @@ async def test_routes_that_were_deleted_tell_the_teams_receivers_at_once(world: 
     async with world.monitor() as running:
         await running.steps(2)
         await world.fail_dagger()
-        await run(running, 5)
+        await running.run(5)
 
     assert sorted(await world.events())[-3:] == [
         "NotificationSent pricing/slack", "RoutesChanged", "RoutesChanged",
