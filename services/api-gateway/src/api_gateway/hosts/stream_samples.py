@@ -225,19 +225,19 @@ def _unlike(stream: spec_pb2.Stream, topic: str, summary: RecordSummary | None) 
     """Yield a code and a sentence for each way in which records differ from the stream's message."""
     if summary is None:
         return
-    does = "does" if summary.others == 1 else "do"
+    does, has = ("does", "has") if summary.others == 1 else ("do", "have")
     if summary.others == summary.count:
         newest = "record" if summary.count == 1 else f"{summary.count} records"
         yield (
             "MESSAGE_MISMATCH",
             f"the topic {topic} seems to have another message than {stream.message}:"
-            f" its newest {newest} {does} not decode as it, or have none of its fields",
+            f" its newest {newest} {does} not decode as it, or {has} none of its fields",
         )
     elif summary.others:
         yield (
             "RECORDS_MISMATCH",
             f"{summary.others} of the newest {summary.count} records of the topic {topic} {does} not decode"
-            f" as {stream.message}, or have none of its fields",
+            f" as {stream.message}, or {has} none of its fields",
         )
     if summary.unknown >= _UNKNOWN:
         yield (
