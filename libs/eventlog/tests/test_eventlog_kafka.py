@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from daggers.v1 import events_pb2
 from tests.proxy import Proxy, port_of
@@ -75,6 +75,21 @@ async def test_the_topic_is_created_with_one_partition_and_kept_forever(
     kept = (config["cleanup.policy"], config["retention.ms"], config["retention.bytes"])
 
     assert (len(described["partitions"]), kept) == (1, ("delete", "-1", "-1"))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+async def test_a_topic_that_its_brokers_compress_is_read(
+    kafka: str, admin: AIOKafkaAdminClient, codec: str
+) -> None:
+    topic = fresh_topic()
+    await admin.create_topics([NewTopic(topic, 1, 1, topic_configs={"compression.type": codec})])
+    async with KafkaLog(Connection(kafka), topic) as log:
+        for number in range(3):
+            await log.append(draft(number))
+        async with aclosing(log.replay()) as records:
+            found = [record.id async for record in records]
+
+    assert found == ["id-0", "id-1", "id-2"]
 
 
 async def test_an_existing_topic_is_used_as_it_is(kafka: str) -> None:
