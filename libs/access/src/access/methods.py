@@ -18,7 +18,7 @@ from access.principal import Principal
 from daggerspec.places import Place
 from fleet import Fleet
 from fleet.alerts import alert
-from fleet.alerts.alert import CLUSTER, HOST, PRINCIPAL, STORE, TEAM
+from fleet.alerts.alert import PREFIXES, TEAM
 from fleet.fold.tenancy import PLATFORM
 
 Teams = Callable[[Any, Fleet], Iterable[str]]
@@ -173,7 +173,7 @@ def _of_alerts(request: Any, fleet: Fleet) -> Iterable[str]:
     name = request.alerts.dagger
     if name.startswith(TEAM):
         return (name.removeprefix(TEAM),)
-    if name == alert.PLATFORM or name.startswith((PRINCIPAL, HOST, CLUSTER, STORE)):
+    if name == alert.PLATFORM or name.startswith(PREFIXES):
         return (PLATFORM,)
     return _of_dagger(name, fleet)
 
