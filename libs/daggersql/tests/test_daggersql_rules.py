@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from tests.conformance.corpus import tables
 
@@ -99,6 +101,39 @@ def test_what_is_wrong_with_a_rule_has_its_part_and_place(
     assert (violation.field, violation.reason) == (f"spec.alerts[1].{part}", code)
     assert (violation.line, violation.column) == (1, column)
     assert [one.text.name for one in result.plan.rules] == ["fine"]
+
+
+MINUTES = timedelta(minutes=10)
+
+
+def test_a_rule_on_absent_rows_reads_its_key_alone() -> None:
+    plan = check_rules(RuleText("silent", "", summary="{tag_service} is silent", absent=MINUTES)).plan
+
+    assert plan is not None
+    [rule] = plan.rules
+    assert (rule.when, rule.key, rule.read, rule.comparison) == ("TRUE", ("tag_service",), (), None)
+    assert rule.origins == (("bookings", "service_type"),)
+
+
+@pytest.mark.parametrize(
+    ("rule", "part", "code"),
+    [
+        (RuleText("r", "", absent=timedelta(seconds=59)), "absent", "OUT_OF_RANGE"),
+        (RuleText("r", "", absent=MINUTES, key=("tag_servise",)), "key[0]", "UNKNOWN_COLUMN"),
+        (RuleText("r", "", absent=MINUTES, summary="{n}"), "summary", "COLUMN_NOT_IN_KEY"),
+        (RuleText("r", "", absent=MINUTES, summary="{m}"), "summary", "UNKNOWN_COLUMN"),
+    ],
+)
+def test_what_is_wrong_with_a_rule_on_absent_rows_has_its_part(rule: RuleText, part: str, code: str) -> None:
+    [violation] = check_rules(rule).wrong_rules("alerts")
+
+    assert (violation.field, violation.reason) == (f"alerts[0].{part}", code)
+
+
+def test_a_rule_on_absent_rows_needs_windows_too() -> None:
+    [violation] = check_rules(RuleText("r", "", absent=MINUTES), sql=RECORDS).wrong_rules("alerts")
+
+    assert (violation.field, violation.reason) == ("alerts[0].absent", "RULE_NEEDS_WINDOW")
 
 
 @pytest.mark.parametrize(("sql", "early"), [(RECORDS, False), (SQL, True)])

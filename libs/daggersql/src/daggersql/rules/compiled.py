@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from daggers.v1 import rules_pb2
 
+from daggerspec import alertrules
 from daggersql.findings import Finding
 
 
@@ -16,18 +18,34 @@ class RuleText:
 
     name: str
     when: str
+    """Empty for a rule on absent rows."""
     resolve_when: str = ""
     clear: float = 0.0
     """Share of the limit by which the column must be better than it; 0: not used."""
     key: tuple[str, ...] = ()
     """Columns; empty: all tags and labels."""
     summary: str = ""
+    absent: timedelta | None = None
+    """For how long a key has no row; None: the rule is not on absent rows."""
+
+    @property
+    def is_of_absence(self) -> bool:
+        """True if the rule is on absent rows, and has no condition."""
+        return self.absent is not None
 
 
 def rule_texts(rules: Iterable[rules_pb2.AlertRule]) -> tuple[RuleText, ...]:
     """Take out of rules what is judged by the columns of a query."""
     return tuple(
-        RuleText(rule.name, rule.when, rule.resolve_when, rule.clear, tuple(rule.key), rule.summary)
+        RuleText(
+            rule.name,
+            rule.when,
+            rule.resolve_when,
+            rule.clear,
+            tuple(rule.key),
+            rule.summary,
+            alertrules.absence(rule),
+        )
         for rule in rules
     )
 
@@ -52,7 +70,9 @@ class CompiledRule:
 
     text: RuleText
     when: str
-    """Condition in Spark SQL over the rows, a relation that is called `row`."""
+    """Condition in Spark SQL over the rows, a relation that is called `row`; of a rule on absent rows it is
+    true of every row.
+    """
     resolve: str
     """Condition in Spark SQL under which an incident is over; empty: whenever `when` is not true."""
     key: tuple[str, ...]
@@ -69,7 +89,8 @@ class CompiledRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """Finding about a part of a rule: `name`, `when`, `resolve_when`, `clear`, `key[0]`, `summary`."""
+    """Finding about a part of a rule: `name`, `when`, `resolve_when`, `clear`, `key[0]`, `summary`,
+    `absent`."""
 
     number: int
     part: str
