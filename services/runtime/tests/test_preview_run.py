@@ -301,6 +301,9 @@ def test_rules_say_of_a_range_what_they_would_have_said_live(
         ),
         rules_pb2.AlertRule(name="never", when="num_of_bookings > 1000"),
         rules_pb2.AlertRule(name="silent", absent=timedelta(minutes=1), key=["tag_city_id"]),
+        rules_pb2.AlertRule(
+            name="jump", when="num_of_bookings > 1.2 * before('2m', num_of_bookings)", key=["tag_city_id"]
+        ),
     ]
     dagger = Dagger(tmp_path, kafka, sinks=[log_sink(100)], alerts=rules, idle_timeout_s=0)
     dagger.write(*(booking(second, city_id=city) for second, city in sorted(events)), booking(700))
@@ -312,9 +315,9 @@ def test_rules_say_of_a_range_what_they_would_have_said_live(
     found = Previewed(session, dagger, everything()).done.rules
 
     previewed = [one for rule in found.rules for one in rule.observed]
-    assert [rule.rule for rule in found.rules] == ["busy", "long", "never", "silent"]
+    assert [rule.rule for rule in found.rules] == ["busy", "long", "never", "silent", "jump"]
     assert rule_turns(previewed) == rule_turns(judged)
-    assert {one.rule for one in judged} == {"busy", "long", "silent"}
+    assert {one.rule for one in judged} == {"busy", "long", "silent", "jump"}
     silences = [turn[1:4:2] for turn in rule_turns(judged) if turn[0] == "silent" and turn[2] == "4"]
     assert silences == [
         ("RULE_STATE_FIRED", "2026-01-01T12:03:00Z"),

@@ -103,7 +103,7 @@ class RuleDriver:
 
     def batch(self, minute: int, rows: dict[str, int | None], gaps: Sequence[Gap] = ()) -> None:
         """Judge a batch that closes one window, as a driver and its workers do."""
-        self.judge.begin_batch(cast(Any, Plan()))
+        self.judge.begin_batch(cast(Any, Plan()), NOON + minute * MINUTE)
         selected = cast(tuple[SelectedRule, ...], pickle.loads(pickle.dumps(self.judge.select())))
         content = RowSelection(selected).select(arrow(minute, rows, len(selected))) if selected else b""
         self.judge.end_batch([content] if content else [], NOON + minute * MINUTE, gaps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import blake2b
 
 from daggers.v1 import rules_pb2
 
@@ -65,6 +66,28 @@ class LimitComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class PastValue:
+    """A number of an earlier window, which conditions read as a column."""
+
+    column: str
+    """Name of the column: the same for the same number and time."""
+    text: str
+    """The call, as it stands in the condition."""
+    lag: timedelta
+    number: str
+    """The number, in Spark SQL over the rows, a relation that is called `row`."""
+    key: tuple[str, ...]
+    """Columns that tell rows of a window apart: all tags."""
+    columns: tuple[str, ...]
+    """Columns that the number reads."""
+
+    @property
+    def series(self) -> str:
+        """Name of the series that has the number window by window: the same whatever the lag."""
+        return digest_of(self.number, *self.key)
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledRule:
     """Rule that can be judged on rows."""
 
@@ -83,6 +106,8 @@ class CompiledRule:
     """Comparison of a column with a number that decides the condition, or the first part of it; None without
     one.
     """
+    past: tuple[PastValue, ...] = ()
+    """Numbers of earlier windows that the conditions read as columns."""
     origins: tuple[tuple[str, str], ...] = ()
     """Tables and dotted paths of the fields that the rule reads: conditions, key and summary."""
 
@@ -95,3 +120,8 @@ class RuleFinding:
     number: int
     part: str
     finding: Finding
+
+
+def digest_of(*texts: str) -> str:
+    """Return a digest of texts, for a name."""
+    return blake2b("\0".join(texts).encode(), digest_size=6).hexdigest()

@@ -127,7 +127,7 @@ class ConditionJudging(RuleJudging):
         observed = self._observe(state, self._name(key), window, since, text)
         for column, value in values.items():
             if value is not None:
-                observed.values[column] = summary.one_line(summary.text_of(value))
+                observed.values[self._rule.label(column)] = summary.one_line(summary.text_of(value))
         if (measured := self._rule.measure(values)) is not None and self._rule.compiled.comparison:
             observed.value, observed.limit = measured, self._rule.compiled.comparison.limit
 
@@ -139,7 +139,7 @@ class ConditionJudging(RuleJudging):
     def _list(self, values: Mapping[str, Any]) -> str:
         """List what the rule read, for a person."""
         texts = (
-            f"{name} {'unknown' if value is None else summary.text_of(value)}"
+            f"{self._rule.label(name)} {'unknown' if value is None else summary.text_of(value)}"
             for name, value in values.items()
         )
         return ", ".join(texts)

@@ -52,6 +52,11 @@ class JudgedRule:
         value = values.get(compared.column) if compared else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
+    def label(self, column: str) -> str:
+        """Name what a column has for a person: a number of an earlier window by the call that reads it."""
+        calls = (value.text for value in self.compiled.past if value.column == column)
+        return next(calls, column)
+
     def is_long_enough(self, key: KeyMemory) -> bool:
         """Tell whether the rule was true of a key for as long as it says."""
         if self.rule.HasField("for_time"):

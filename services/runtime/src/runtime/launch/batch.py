@@ -144,7 +144,7 @@ class Batches:
         batch = BatchRef(
             f"{self._checkpoint.path.name}/{running.query_id}", batch_id, self._launch.spec.generation
         )
-        ruled = self._rules.begin_batch(complete)
+        ruled = self._rules.begin_batch(complete, closes_until)
         report, away = self._writing.write(ruled, batch, self._rules.select())
         self._rules.end_batch(report.rule_rows, closes_until, gaps)
         self._end(running, batch_id)

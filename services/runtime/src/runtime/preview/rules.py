@@ -95,9 +95,9 @@ class RangeRules:
         self._observed += observed
         return ()
 
-    def begin_batch(self, rows: DataFrame) -> DataFrame:
-        """Add what the rules say to the rows of a batch."""
-        return self._judge.begin_batch(rows)
+    def begin_batch(self, rows: DataFrame, closed: datetime | None) -> DataFrame:
+        """Add what the rules say to the rows of a batch that closes windows up to `closed`."""
+        return self._judge.begin_batch(rows, closed)
 
     def select(self) -> SelectedRules:
         """Return what workers need of the rules."""

@@ -184,7 +184,7 @@ class Preview:
                     rows, assembled.source.windows, late_until=running.late_until, closes_until=closed
                 )
                 flagged = mark_partial(new, gaps, lookahead, closing=closing)
-                ruled = rules.begin_batch(flagged)
+                ruled = rules.begin_batch(flagged, closed)
                 lines = ruled.mapInArrow(replace(take, rules=rules.select()), TAKEN).collect()
                 self._count(lines)
                 self._send_rows()

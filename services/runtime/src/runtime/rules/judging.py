@@ -31,6 +31,7 @@ from daggersql.rules.engine import judge
 from daggersql.rules.judged import JudgedRow, JudgedRule, prepare
 from daggersql.rules.memory import Memory
 from runtime.rules.columns import with_rules
+from runtime.rules.past import Past
 from runtime.rules.selection import SelectedRule
 from runtime.source.status import Gap
 from runtime.state.store import Place
@@ -93,6 +94,7 @@ class RuleJudge:
         self._dagger, self._generation, self._created = dagger, generation, created
         self._root, self._window, self._compile = root, window, compile_rules
         self._sender, self._on_rules = sender, on_rules
+        self._past = Past(root, created, window.slide) if window is not None else None
         self._in_force = RulesInForce(0)
         self._judging = RulesInForce(0)
         self._memory: Memory | None = None
@@ -139,32 +141,42 @@ class RuleJudge:
 
     # ---- Batches -------------------------------------------------------------------------------------------
 
-    def begin_batch(self, rows: DataFrame) -> DataFrame:
-        """Add what the rules in force say to the rows of a batch, which `select` and `end_batch` judge."""
+    def begin_batch(self, rows: DataFrame, closed: datetime | None) -> DataFrame:
+        """Add what the rules in force say to the rows of a batch that closes windows up to `closed`, which
+        `select` and `end_batch` judge.
+        """
         self._judging = self._in_force
-        return with_rules(rows, self._judging.compiled)
+        compiled = self._judging.compiled
+        if self._past is None:
+            return rows
+        self._past.choose(compiled)
+        if not compiled:
+            return rows
+        begin = self._load().end
+        past = self._past.join(rows, begin, max(begin, _microseconds(closed) if closed else 0))
+        return with_rules(past, compiled, len(self._past.selected()))
 
     def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers need of the rules."""
         if not self._judging.rules:
             return ()
-        memory = self._load()
-        return tuple(
+        memory, past = self._load(), self._past.selected() if self._past is not None else ()
+        rules = (
             SelectedRule(rule.name, rule.compiled.key, rule.compiled.read, _list_active(memory, rule))
             for rule in self._judging.rules
         )
+        return (*rules, *past)
 
     def end_batch(self, contents: Sequence[bytes], closed: datetime | None, gaps: Sequence[Gap] = ()) -> None:
         """Judge what workers have selected of a batch that closes windows up to `closed`; keep and send what
         was observed. gaps: stretches of event time without all their records, whose windows have no rows.
         """
-        if self._window is None or closed is None:
+        if self._window is None or self._past is None or closed is None:
             return
         before = self._load()
+        rows = self._past.add(read_rows(contents), _microseconds(closed))
         unwritten = _list_unwritten(gaps, self._window)
-        after, observed = judge(
-            before, self._judging.rules, read_rows(contents), _microseconds(closed), unwritten
-        )
+        after, observed = judge(before, self._judging.rules, rows, _microseconds(closed), unwritten)
         for one in observed:
             one.dagger, one.generation, one.revision = self._dagger, self._generation, self._judging.revision
         if before.size < alertrules.MOST_KEYS <= after.size:
