@@ -39,7 +39,7 @@ def micros(minute: int) -> int:
 
 
 class RememberedRows:
-    """What one launch after another remembers, over one directory."""
+    """Launches that follow each other over one directory."""
 
     def __init__(self, folder: Path, session: SparkSession) -> None:
         self.folder, self.session, self.end = folder, session, 0
@@ -60,8 +60,8 @@ class RememberedRows:
         values = values or (reads(2),)
         self.past.choose([rule(*values)])
         joined = self.past.join(self.frame(rows), self.end, micros(until)).collect()
-        [selected] = self.past.selected()
-        judged = [
+        [selected] = self.past.select()
+        numbers = [
             JudgedRow(
                 selected.name, (row["__window_end"].replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC))
                 // timedelta(microseconds=1),
@@ -71,7 +71,7 @@ class RememberedRows:
             for row in joined
         ]  # fmt: skip
         own = JudgedRow("more", 1, ("a",), is_true=True, is_over=False, values={})
-        assert self.past.add([own, *judged], micros(until)) == [own]
+        assert self.past.add([own, *numbers], micros(until)) == [own]
         if not repeat:
             self.end = micros(until)
         return {
@@ -88,7 +88,7 @@ def session() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def remembered(tmp_path: Path, session: SparkSession) -> RememberedRows:
+def memory(tmp_path: Path, session: SparkSession) -> RememberedRows:
     return RememberedRows(tmp_path, session)
 
 
@@ -97,7 +97,7 @@ def of(minute: int, *numbers: float | None) -> Rows:
 
 
 def test_a_row_compares_with_that_of_its_tags_in_the_window_so_long_before(
-    remembered: RememberedRows,
+    memory: RememberedRows,
 ) -> None:
     batches = [
         {(1, "a", 1): 1.0, (1, "a", 2): 2.0, (1, None, 1): 3.0, (1, "b", 1): None},
@@ -106,7 +106,7 @@ def test_a_row_compares_with_that_of_its_tags_in_the_window_so_long_before(
         {(4, "a", 1): 0.0, (4, "b", 1): 0.0},
     ]
 
-    found = [remembered.batch(rows, minute) for minute, rows in enumerate(batches, 1)]
+    found = [memory.batch(rows, minute) for minute, rows in enumerate(batches, 1)]
 
     assert set(found[0].values()) == set(found[1].values()) == {(None,)}
     assert found[2] == {
@@ -117,40 +117,40 @@ def test_a_row_compares_with_that_of_its_tags_in_the_window_so_long_before(
 
 
 def test_rows_of_one_batch_compare_with_each_other_and_with_what_was_before(
-    remembered: RememberedRows,
+    memory: RememberedRows,
 ) -> None:
     values = (reads(1), reads(3))
-    remembered.batch({(1, "a", 1): 1.0, (2, "a", 1): 2.0}, 2, *values)
+    memory.batch({(1, "a", 1): 1.0, (2, "a", 1): 2.0}, 2, *values)
 
-    found = remembered.batch({(minute, "a", 1): float(minute) for minute in range(3, 7)}, 6, *values)
+    found = memory.batch({(minute, "a", 1): float(minute) for minute in range(3, 7)}, 6, *values)
 
     assert {minute: numbers for (minute, _, _), numbers in found.items()} == {
         3: (2.0, None), 4: (3.0, 1.0), 5: (4.0, 2.0), 6: (5.0, 3.0),
     }  # fmt: skip
 
 
-def test_launches_go_on_and_a_repeated_batch_changes_nothing(remembered: RememberedRows) -> None:
-    remembered.batch(of(1, 1.0), 1)
-    remembered.launch()
-    remembered.batch(of(2, 2.0), 2, repeat=True)
-    remembered.launch()
-    again = remembered.batch(of(2, 2.0), 2)
-    remembered.launch()
+def test_launches_go_on_and_a_repeated_batch_changes_nothing(memory: RememberedRows) -> None:
+    memory.batch(of(1, 1.0), 1)
+    memory.launch()
+    memory.batch(of(2, 2.0), 2, repeat=True)
+    memory.launch()
+    again = memory.batch(of(2, 2.0), 2)
+    memory.launch()
 
     assert again == {(2, "a", 1): (None,)}
-    assert remembered.batch(of(3, 0.0), 3) == {(3, "a", 1): (1.0,)}
-    assert remembered.batch(of(4, 0.0), 4) == {(4, "a", 1): (2.0,)}
+    assert memory.batch(of(3, 0.0), 3) == {(3, "a", 1): (1.0,)}
+    assert memory.batch(of(4, 0.0), 4) == {(4, "a", 1): (2.0,)}
 
 
 def test_what_no_rule_looks_back_to_is_forgotten_with_its_files(
-    remembered: RememberedRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: RememberedRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_module, "SEGMENT", 2)
-    remembered.launch()
+    memory.launch()
     for minute in range(1, 10):
-        remembered.batch(of(minute, 1.0), minute, reads(3))
+        memory.batch(of(minute, 1.0), minute, reads(3))
     series = [*tmp_path.glob(f"{FILE}*")]
-    remembered.batch(of(10, 1.0), 10, reads(3, "tag_kind"))
+    memory.batch(of(10, 1.0), 10, reads(3, "tag_kind"))
 
     assert len(series) == 2  # windows 7 to 9
     assert [file.name for file in tmp_path.glob(f"{FILE}*") if file in series] == []
@@ -158,24 +158,24 @@ def test_what_no_rule_looks_back_to_is_forgotten_with_its_files(
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"created": 3}', '{"created": 9, "windows": {}}'])
 def test_a_file_that_is_damaged_or_of_another_dagger_costs_what_is_in_it(
-    remembered: RememberedRows, tmp_path: Path, damaged: str
+    memory: RememberedRows, tmp_path: Path, damaged: str
 ) -> None:
-    remembered.batch(of(1, 1.0), 1)
+    memory.batch(of(1, 1.0), 1)
     for file in tmp_path.glob(f"{FILE}*"):
         file.write_text(damaged)
-    remembered.launch()
+    memory.launch()
 
-    assert remembered.batch(of(3, 0.0), 3) == {(3, "a", 1): (None,)}
-    assert remembered.batch(of(5, 0.0), 5) == {(5, "a", 1): (0.0,)}
+    assert memory.batch(of(3, 0.0), 3) == {(3, "a", 1): (None,)}
+    assert memory.batch(of(5, 0.0), 5) == {(5, "a", 1): (0.0,)}
 
 
 def test_beyond_the_most_numbers_the_oldest_windows_are_forgotten(
-    remembered: RememberedRows, monkeypatch: pytest.MonkeyPatch
+    memory: RememberedRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_module, "MOST_VALUES", 4)
     for minute in (1, 2, 3):
-        remembered.batch(of(minute, float(minute), float(minute)), minute, reads(1), reads(3))
+        memory.batch(of(minute, float(minute), float(minute)), minute, reads(1), reads(3))
 
-    found = remembered.batch(of(4, 0.0, 0.0), 4, reads(1), reads(3))
+    found = memory.batch(of(4, 0.0, 0.0), 4, reads(1), reads(3))
 
     assert [*found.values()] == [(3.0, None), (3.0, None)]

@@ -22,8 +22,8 @@ from daggersql.ir.relations import ROW, Result
 from daggersql.ir.types import DOUBLE, Array, MapOf, Message, Struct, Type
 from daggersql.plan import Window, fixed_size
 from daggersql.rules import summary
-from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleFinding, RuleText
-from daggersql.rules.past import PastValue, replace_calls
+from daggersql.rules.compiled import CompiledRule, LimitComparison, PastValue, RuleFinding, RuleText
+from daggersql.rules.past import replace_calls
 from daggersql.syntax.parsing import parse_expression
 
 _ABOVE: Final = {Op.GREATER: True, Op.AT_LEAST: True, Op.LESS: False, Op.AT_MOST: False}
@@ -149,10 +149,10 @@ class _Compiler:
             )
             self._past |= past
             expression = rowconditions.check(node, self._query, report, dict.fromkeys(past, DOUBLE))
-            for node in expression.nodes():
-                if node.function:
-                    say = f"A rule calls no {node.function}: compute it in the query, and name its column."
-                    report.error("UNSUPPORTED_FUNCTION", node.span, say)
+            for call in expression.nodes():
+                if call.function:
+                    say = f"A rule calls no {call.function}: compute it in the query, and name its column."
+                    report.error("UNSUPPORTED_FUNCTION", call.span, say)
             return expression
 
         expression = self._run(report, check)

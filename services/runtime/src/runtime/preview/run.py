@@ -189,8 +189,8 @@ class Preview:
                 self._count(lines)
                 self._send_rows()
                 parts = [([*map(bytes, line["ruled"])], line["nearest"]) for line in lines]
-                judged = None if closing else closed  # windows that a range cuts are not judged
-                rules.end_batch(parts, judged, gaps)
+                until = None if closing else closed  # windows that a range cuts are not judged
+                rules.end_batch(parts, until, gaps)
                 end_batch(running, assembled.source)
             except BaseException as failure:
                 self._failure = failure

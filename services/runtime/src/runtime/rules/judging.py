@@ -154,13 +154,13 @@ class RuleJudge:
             return rows
         begin = self._load().end
         past = self._past.join(rows, begin, max(begin, _microseconds(closed) if closed else 0))
-        return with_rules(past, compiled, len(self._past.selected()))
+        return with_rules(past, compiled, len(self._past.select()))
 
     def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers need of the rules."""
         if not self._judging.rules:
             return ()
-        memory, past = self._load(), self._past.selected() if self._past is not None else ()
+        memory, past = self._load(), self._past.select() if self._past is not None else ()
         rules = (
             SelectedRule(rule.name, rule.compiled.key, rule.compiled.read, _list_active(memory, rule))
             for rule in self._judging.rules

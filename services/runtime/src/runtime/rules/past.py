@@ -121,7 +121,7 @@ class Past:
         except (ValueError, KeyError, TypeError) as problem:
             logger().warning("rules.past_lost", file=file.name, why=repr(problem))
 
-    def selected(self) -> tuple[SelectedRule, ...]:
+    def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers select of each row, as of rules that are true of all."""
         first = {value.series: value for value in reversed(self._values.values())}
         return tuple(
@@ -189,7 +189,7 @@ class Past:
 
     def join(self, rows: DataFrame, begin: int, end: int) -> DataFrame:
         """Add a column for each number of an earlier window to rows of windows that end behind `begin`, up to
-        `end`, in us; and those that `selected` takes.
+        `end`, in us; and those that `select` takes.
         """
         if not self._values:
             return rows
