@@ -30,13 +30,14 @@ alerts:
     summary: "{tag_api}: {error_rate:.1%} of {requests} calls fail"
     runbook: https://wiki.example/api
   - {name: slow, when: p95 > 3, for: 10m, clear: 20 %}
+  - {name: silent, absent: 10m, severity: error}
 """
 
 
 def test_rules_read_back_as_they_are_written() -> None:
     [dagger] = parse(FILE, "d.yaml")
     [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
-    first, second = dagger.spec.alerts
+    first, second, third = dagger.spec.alerts
 
     assert again.spec.alerts == dagger.spec.alerts
     assert first == rules_pb2.AlertRule(
@@ -50,6 +51,9 @@ def test_rules_read_back_as_they_are_written() -> None:
         runbook="https://wiki.example/api",
     )
     assert (second.for_time.ToTimedelta(), second.clear) == (timedelta(minutes=10), 0.2)
+    assert third == rules_pb2.AlertRule(
+        name="silent", absent=timedelta(minutes=10), severity=rules_pb2.RULE_SEVERITY_ERROR
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,8 @@ def test_rules_read_back_as_they_are_written() -> None:
         ("clear: 20 %", "clear: 200 %", "alerts[1].clear", "BAD_SHARE"),
         ("severity: critical", "severity: crit", "alerts[0].severity", "UNKNOWN_VALUE"),
         ("key: [tag_api]", "key: []", "alerts[0].key", "EMPTY_LIST"),
-        ("clear: 20 %", "absent: 10m", "alerts[1].absent", "NOT_SUPPORTED_YET"),
+        ("absent: 10m", "absent: soon", "alerts[2].absent", "BAD_DURATION"),
+        ("absent: 10m", "absent: 0s", "alerts[2].absent", "BAD_DURATION"),
         ("clear: 20 %", "limits: {reference: a}", "alerts[1].limits", "NOT_SUPPORTED_YET"),
         ("clear: 20 %", "on: early", "alerts[1].on", "NOT_SUPPORTED_YET"),
         ("when: p95 > 3, ", "", "alerts[1].when", "MISSING_KEY"),

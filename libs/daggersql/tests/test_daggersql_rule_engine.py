@@ -12,9 +12,11 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daggersql.rules import engine
+from daggersql.rules import engine, incidents
 from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
-from daggersql.rules.engine import GONE_WINDOWS, JudgedRow, JudgedRule, judge, prepare
+from daggersql.rules.conditions import GONE_WINDOWS
+from daggersql.rules.engine import judge
+from daggersql.rules.judged import JudgedRow, JudgedRule, prepare
 from daggersql.rules.memory import Memory
 
 MINUTE = 60_000_000
@@ -137,7 +139,7 @@ def test_an_edited_and_a_removed_rule_resolve_what_they_fired() -> None:
 def test_beyond_the_most_keys_one_incident_tells_how_many_and_the_worst(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine, "MOST_INCIDENTS", 2)
+    monkeypatch.setattr(incidents, "MOST_INCIDENTS", 2)
     rows = [row(1, 11 + n, f"c{n:02}") for n in range(15)]
     later = [row(2, 11, f"c{n:02}") for n in range(14)] + [row(2, 1, "c14")]
     end = [row(3, 1, f"c{n:02}") for n in range(15)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from tests.conformance.corpus import tables
 
@@ -77,7 +79,14 @@ def test_clear_is_the_limit_less_a_share_of_it(when: str, share: float, resolve:
         (RuleText("r", "n + 1"), "when", "TYPE_MISMATCH", 1),
         (RuleText("r", "SUM(n) > 3"), "when", "AGGREGATE_NOT_ALLOWED", 1),
         (RuleText("r", "GeoHash(mean, mean, 5) = 'u'"), "when", "UNSUPPORTED_FUNCTION", 1),
-        (RuleText("r", "n > before('7d', n)"), "when", "UNSUPPORTED_FUNCTION", 5),
+        (RuleText("r", "n > before(n)"), "when", "WRONG_ARGUMENT_COUNT", 5),
+        (RuleText("r", "n > before('soon', n)"), "when", "INVALID_ARGUMENT", 12),
+        (RuleText("r", "n > before('90s', n)"), "when", "INVALID_ARGUMENT", 12),
+        (RuleText("r", "n > before('32d', n)"), "when", "INVALID_ARGUMENT", 12),
+        (RuleText("r", "n > before('7d', tag_service)"), "when", "TYPE_MISMATCH", 18),
+        (RuleText("r", "n > before('7d', m)"), "when", "UNKNOWN_COLUMN", 18),
+        (RuleText("r", "n > before('7d', SUM(n))"), "when", "AGGREGATE_NOT_ALLOWED", 18),
+        (RuleText("r", "n > 2 * before('7d', n)", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
         (RuleText("r", "outside(n)"), "when", "UNSUPPORTED_FUNCTION", 1),
         (RuleText("r", "n > 3", resolve_when="m < 2"), "resolve_when", "UNKNOWN_COLUMN", 1),
         (RuleText("r", "n > mean", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
@@ -99,6 +108,78 @@ def test_what_is_wrong_with_a_rule_has_its_part_and_place(
     assert (violation.field, violation.reason) == (f"spec.alerts[1].{part}", code)
     assert (violation.line, violation.column) == (1, column)
     assert [one.text.name for one in result.plan.rules] == ["fine"]
+
+
+def test_a_number_of_an_earlier_window_is_read_as_a_column() -> None:
+    text = "mean > 1.5 * before('7d', mean + n) AND n > 3"
+    plan = check_rules(RuleText("more", text, resolve_when="n < before('7d', mean + n)")).plan
+
+    assert plan is not None
+    [rule] = plan.rules
+    [value] = rule.past
+    assert (value.text, value.lag, value.key) == (
+        "before('7d', mean + n)",
+        timedelta(days=7),
+        ("tag_service",),
+    )
+    assert value.columns == ("mean", "n")
+    assert f"`row`.`{value.column}`" in rule.when
+    assert f"`row`.`{value.column}`" in rule.resolve
+    assert rule.read == ("mean", value.column, "n")
+    assert rule.origins == (("bookings", "fare"), ("bookings", "service_type"))
+
+
+def test_the_same_number_of_several_times_is_one_series() -> None:
+    plan = check_rules(
+        RuleText("r", "n > before('1d', n) AND n > before('7d', n)"), RuleText("s", "n > 1")
+    ).plan
+
+    assert plan is not None
+    first, second = plan.rules[0].past
+    assert first.series == second.series
+    assert first.column != second.column
+    assert plan.rules[1].past == ()
+
+
+def test_rows_of_the_past_are_found_by_texts_and_whole_numbers_alone() -> None:
+    sql = SQL.replace("service_type", "fare")
+    [violation] = check_rules(RuleText("r", "n > before('7d', n)"), sql=sql).wrong_rules("alerts")
+
+    assert (violation.field, violation.reason) == ("alerts[0].when", "TYPE_MISMATCH")
+    assert "tag_service" in violation.message
+
+
+MINUTES = timedelta(minutes=10)
+
+
+def test_a_rule_on_absent_rows_reads_its_key_alone() -> None:
+    plan = check_rules(RuleText("silent", "", summary="{tag_service} is silent", absent=MINUTES)).plan
+
+    assert plan is not None
+    [rule] = plan.rules
+    assert (rule.when, rule.key, rule.read, rule.comparison) == ("TRUE", ("tag_service",), (), None)
+    assert rule.origins == (("bookings", "service_type"),)
+
+
+@pytest.mark.parametrize(
+    ("rule", "part", "code"),
+    [
+        (RuleText("r", "", absent=timedelta(seconds=59)), "absent", "OUT_OF_RANGE"),
+        (RuleText("r", "", absent=MINUTES, key=("tag_servise",)), "key[0]", "UNKNOWN_COLUMN"),
+        (RuleText("r", "", absent=MINUTES, summary="{n}"), "summary", "COLUMN_NOT_IN_KEY"),
+        (RuleText("r", "", absent=MINUTES, summary="{m}"), "summary", "UNKNOWN_COLUMN"),
+    ],
+)
+def test_what_is_wrong_with_a_rule_on_absent_rows_has_its_part(rule: RuleText, part: str, code: str) -> None:
+    [violation] = check_rules(rule).wrong_rules("alerts")
+
+    assert (violation.field, violation.reason) == (f"alerts[0].{part}", code)
+
+
+def test_a_rule_on_absent_rows_needs_windows_too() -> None:
+    [violation] = check_rules(RuleText("r", "", absent=MINUTES), sql=RECORDS).wrong_rules("alerts")
+
+    assert (violation.field, violation.reason) == ("alerts[0].absent", "RULE_NEEDS_WINDOW")
 
 
 @pytest.mark.parametrize(("sql", "early"), [(RECORDS, False), (SQL, True)])

@@ -300,6 +300,10 @@ def test_rules_say_of_a_range_what_they_would_have_said_live(
             name="long", when="num_of_bookings > 20", for_windows=2, clear=0.3, key=["tag_city_id"]
         ),
         rules_pb2.AlertRule(name="never", when="num_of_bookings > 1000"),
+        rules_pb2.AlertRule(name="silent", absent=timedelta(minutes=1), key=["tag_city_id"]),
+        rules_pb2.AlertRule(
+            name="jump", when="num_of_bookings > 1.2 * before('2m', num_of_bookings)", key=["tag_city_id"]
+        ),
     ]
     dagger = Dagger(tmp_path, kafka, sinks=[log_sink(100)], alerts=rules, idle_timeout_s=0)
     dagger.write(*(booking(second, city_id=city) for second, city in sorted(events)), booking(700))
@@ -311,9 +315,15 @@ def test_rules_say_of_a_range_what_they_would_have_said_live(
     found = Previewed(session, dagger, everything()).done.rules
 
     previewed = [one for rule in found.rules for one in rule.observed]
-    assert [rule.rule for rule in found.rules] == ["busy", "long", "never"]
+    assert [rule.rule for rule in found.rules] == ["busy", "long", "never", "silent", "jump"]
     assert rule_turns(previewed) == rule_turns(judged)
-    assert {one.rule for one in judged} == {"busy", "long"}
+    assert {one.rule for one in judged} == {"busy", "long", "silent", "jump"}
+    silences = [turn[1:4:2] for turn in rule_turns(judged) if turn[0] == "silent" and turn[2] == "4"]
+    assert silences == [
+        ("RULE_STATE_FIRED", "2026-01-01T12:03:00Z"),
+        ("RULE_STATE_FIRED", "2026-01-01T12:07:00Z"),
+        ("RULE_STATE_RESOLVED", "2026-01-01T12:04:00Z"),
+    ]
     (window, _), most = min(recount(events).items(), key=lambda item: (-item[1], item[0]))
     never = found.rules[2]
     assert (never.nearest, never.limit, list(never.observed)) == (most, 1000, [])

@@ -14,6 +14,7 @@ from tests.integration.bookings import spread
 
 from chassis.files import replace_text
 from daggerspec import alertrules, rundir
+from runtime.rules.past import FILE
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 BUSY = rules_pb2.AlertRule(
@@ -58,3 +59,25 @@ def test_a_rule_fires_and_is_over_once_over_a_kill_and_an_edit(tmp_path: Path, k
     assert (first_fired.summary, first_fired.value) == ("city 1: 60", 60.0)
     assert beat.rules_digest == alertrules.digest_of_all([BUSY])
     assert later.rules_digest == alertrules.digest_of_all([CALM])
+
+
+def test_a_number_of_an_earlier_window_is_there_behind_a_kill(tmp_path: Path, kafka: str) -> None:
+    jump = rules_pb2.AlertRule(
+        name="jump", when="num_of_bookings > 2 * before('1m', num_of_bookings)", key=["tag_city_id"]
+    )
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(5)], alerts=[jump], idle_timeout_s=0)
+
+    with dagger.launch() as first:
+        dagger.write(*bookings([*((second, 1) for second in range(0, 60, 6)), (70, 1)]))
+        first.until_true(lambda: any(Path(dagger.checkpoints).rglob(f"{FILE}*")))
+        first.kill()
+    with dagger.launch() as second:
+        dagger.write(*bookings([*((second, 1) for second in range(71, 100)), (130, 1)]))
+        second.until_true(lambda: turns(kafka, dagger) != [])
+        dagger.write(*bookings([(190, 1)]))
+        second.until_true(lambda: len(turns(kafka, dagger)) == 2)
+        second.stop()
+
+    assert turns(kafka, dagger) == [("jump", "FIRED", "1", "02:00"), ("jump", "RESOLVED", "1", "03:00")]
+    [fired] = [one for turn, one in read_observations(kafka, dagger.name).values() if turn[1] == "FIRED"]
+    assert dict(fired.values) == {"num_of_bookings": "30", "before('1m', num_of_bookings)": "10"}

@@ -13,11 +13,14 @@ import pytest
 from daggers.v1 import rules_pb2
 from google.protobuf import json_format
 
+from daggerspec import alertrules
+from daggersql.plan import Window
 from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
 from runtime.errors import user
 from runtime.rules.judging import FILE, RuleJudge, RulesInForce, read_rows
 from runtime.rules.observations import event_id
 from runtime.rules.selection import RowSelection, SelectedRule
+from runtime.source.status import Gap
 from runtime.state.store.local import LocalPlace
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -74,8 +77,8 @@ def compile_rules(rules: Sequence[rules_pb2.AlertRule]) -> tuple[CompiledRule, .
         raise user("UNKNOWN_COLUMN", "There is no column wrong.")
     return tuple(
         CompiledRule(
-            RuleText(rule.name, rule.when), f"`row`.{rule.when}", "", ("tag_city",), ("n",),
-            LimitComparison("n", 10, above=True),
+            RuleText(rule.name, rule.when, absent=alertrules.absence(rule)), f"`row`.{rule.when}", "",
+            ("tag_city",), ("n",), LimitComparison("n", 10, above=True),
         )
         for rule in rules
     )  # fmt: skip
@@ -91,18 +94,19 @@ class RuleDriver:
 
     def launch(self, *rules: rules_pb2.AlertRule, revision: int = 1) -> None:
         self.judge = RuleJudge(
-            "calls", generation=7, created=self.created, root=lambda: LocalPlace(self.folder), slide=MINUTE,
-            compile_rules=compile_rules, sender=self.kafka, on_rules=self.revisions.append,
+            "calls", generation=7, created=self.created, root=lambda: LocalPlace(self.folder),
+            window=Window("TUMBLE", MINUTE, MINUTE), compile_rules=compile_rules,
+            sender=self.kafka, on_rules=self.revisions.append,
         )  # fmt: skip
         rules = rules or (BUSY,)
         self.judge.put(revision, rules, compile_rules(rules))
 
-    def batch(self, minute: int, rows: dict[str, int | None]) -> None:
+    def batch(self, minute: int, rows: dict[str, int | None], gaps: Sequence[Gap] = ()) -> None:
         """Judge a batch that closes one window, as a driver and its workers do."""
-        self.judge.begin_batch(cast(Any, Plan()))
+        self.judge.begin_batch(cast(Any, Plan()), NOON + minute * MINUTE)
         selected = cast(tuple[SelectedRule, ...], pickle.loads(pickle.dumps(self.judge.select())))
         content = RowSelection(selected).select(arrow(minute, rows, len(selected))) if selected else b""
-        self.judge.end_batch([content] if content else [], NOON + minute * MINUTE)
+        self.judge.end_batch([content] if content else [], NOON + minute * MINUTE, gaps)
 
 
 def arrow(minute: int, rows: dict[str, int | None], rules: int = 1) -> pa.RecordBatch:
@@ -217,6 +221,26 @@ def test_rules_are_taken_between_batches_and_what_was_fired_is_over(
     assert driver.kafka.turns == [("FIRED", "a", 1), ("RESOLVED", "a", 1)]
     assert [(rules.revision, len(rules.rules)) for rules in driver.revisions] == [(1, 1), (3, 0)]
     assert driver.kafka.observations[-1].revision == 3
+
+
+def test_a_key_without_rows_fires_over_launches_and_not_for_windows_that_kafka_had_deleted(
+    driver: RuleDriver,
+) -> None:
+    silent = rules_pb2.AlertRule(name="silent", absent=2 * MINUTE)
+    lost = [Gap(NOON + 5 * MINUTE, NOON + 6 * MINUTE)]  # the windows that end in minute 6, and none else
+    driver.launch(silent)
+    driver.batch(1, {"a": 11, "b": 11})
+    driver.launch(silent)
+    driver.batch(2, {"b": 11})
+    driver.batch(3, {"b": 11})
+    driver.batch(4, {"a": 11, "b": 11})
+    driver.batch(5, {"b": 11})
+    driver.batch(6, {}, lost)
+    driver.launch(silent)
+    driver.batch(7, {"b": 11}, lost)
+    driver.batch(8, {"b": 11}, lost)
+
+    assert driver.kafka.turns == [("FIRED", "a", 3), ("RESOLVED", "a", 4), ("FIRED", "a", 8)]
 
 
 def test_what_another_dagger_of_the_name_left_is_not_remembered(driver: RuleDriver) -> None:

@@ -9,6 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
@@ -62,6 +63,16 @@ def severity(rule: rules_pb2.AlertRule) -> rules_pb2.RuleSeverity.ValueType:
     return rule.severity or rules_pb2.RULE_SEVERITY_WARNING
 
 
+def absence(rule: rules_pb2.AlertRule) -> timedelta | None:
+    """Return for how long a key has no row that the rule is on; None for a rule on rows. What `violations`
+    refuses comes as the nearest time that it takes.
+    """
+    if not rule.HasField("absent"):
+        return None
+    seconds = min(max(rule.absent.seconds, 0), fields.MAX_DURATION.total_seconds())
+    return timedelta(seconds=seconds, microseconds=max(rule.absent.nanos, 0) // 1_000)
+
+
 def violations(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
     """Yield every violation of the rules of a specification, whose list is at `path`."""
     if len(spec.alerts) > limits.ALERT_RULES:
@@ -78,8 +89,11 @@ def violations(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
 
 
 def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
-    if not rule.when.strip():
-        yield Violation(f"{path}.when", "is required: a condition over the query's columns", "REQUIRED")
+    if rule.HasField("absent"):
+        yield from _of_absence(path, rule)
+    elif not rule.when.strip():
+        problem = "is required: a condition over the query's columns, or `absent`"
+        yield Violation(f"{path}.when", problem, "REQUIRED")
     for part in ("when", "resolve_when"):
         if len(getattr(rule, part)) > MAX_TEXT:
             yield Violation(f"{path}.{part}", f"must not be longer than {MAX_TEXT:,} characters", "TOO_LARGE")
@@ -95,6 +109,15 @@ def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
     if rule.runbook and not _is_url(rule.runbook):
         problem = f"must be an http(s) URL of up to {_MAX_URL:,} characters, without credentials"
         yield Violation(f"{path}.runbook", problem, "INVALID_URL")
+
+
+def _of_absence(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
+    """Yield what is wrong with a rule on absent rows."""
+    yield from fields.duration(f"{path}.absent", rule.absent, positive=True)
+    for part in ("when", "for_windows", "for_time", "resolve_when", "clear"):
+        if rule.HasField("for_time") if part == "for_time" else getattr(rule, part):
+            text = "is of a rule with rows, and `absent` is of one without: say one of both"
+            yield Violation(f"{path}.{part}", text, "CONFLICT")
 
 
 def _of_times(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:

@@ -29,6 +29,9 @@ RULE: Final = "__rule_"
 RULE_OVER: Final = "__rule_over_"
 """And a number: whether its incident is over by the row."""
 
+PAST: Final = "__past_"
+"""And a digest: a number of an earlier window, in a batch whose alert rules compare with it."""
+
 WINDOW_TIMESTAMP: Final = "window_timestamp"
 """A row's time, where the query says it."""
 TAG: Final = "tag_"

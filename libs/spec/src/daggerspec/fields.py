@@ -29,7 +29,7 @@ _SHORT_NAME: Final = re.compile(r"[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # What is read there is no secret of anybody's: the environment of a process, a device without an end.
 _NO_FILES: Final = ("/proc", "/dev", "/sys")
-_MAX_DURATION: Final = timedelta(days=31)
+MAX_DURATION: Final = timedelta(days=31)
 
 
 def name(path: str, value: str) -> Iterator[Violation]:
@@ -103,8 +103,8 @@ def duration(path: str, value: Duration, *, positive: bool = False) -> Iterator[
         yield Violation(path, "must not be negative", "OUT_OF_RANGE")
     elif positive and nanos == 0:
         yield Violation(path, "must be longer than 0 s", "OUT_OF_RANGE")
-    elif nanos > _MAX_DURATION.total_seconds() * 1_000_000_000:
-        yield Violation(path, f"must not be longer than {_MAX_DURATION.days} days", "OUT_OF_RANGE")
+    elif nanos > MAX_DURATION.total_seconds() * 1_000_000_000:
+        yield Violation(path, f"must not be longer than {MAX_DURATION.days} days", "OUT_OF_RANGE")
 
 
 def secret(path: str, value: spec_pb2.SecretRef) -> Iterator[Violation]:

@@ -12,7 +12,9 @@ from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration
 from daggerspec.limits import RULE_WINDOWS
 
-KEYS: Final = ("name", "when", "for", "resolve_when", "clear", "key", "severity", "summary", "runbook")
+KEYS: Final = (
+    "name", "when", "for", "absent", "resolve_when", "clear", "key", "severity", "summary", "runbook",
+)  # fmt: skip
 SEVERITIES: Final = {
     "warning": rules_pb2.RULE_SEVERITY_WARNING,
     "error": rules_pb2.RULE_SEVERITY_ERROR,
@@ -22,7 +24,6 @@ _TEXTS: Final = ("name", "when", "resolve_when", "summary", "runbook")
 _WINDOWS: Final = re.compile(r"(\d{1,9})\s+windows?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _LATER: Final = {
-    "absent": "a rule is not judged yet for keys that give no row: watch the dagger's freshness",
     "limits": "a rule reads no reference table yet: look the limit up in the query, and name its column",
     "on": "a rule is judged on final rows alone",
 }
@@ -31,7 +32,9 @@ _LATER: Final = {
 def read(reader: Reader, node: yaml.Node, path: str) -> rules_pb2.AlertRule:
     """Read one rule; notes a finding of what cannot be read."""
     rule = rules_pb2.AlertRule()
-    values = reader.mapping(node, path, (*KEYS, *_LATER), ("name", "when"))
+    values = reader.mapping(node, path, (*KEYS, *_LATER), ("name",))
+    if values and not values.keys() & {"when", "absent"}:
+        reader.fail(node, f"{path}.when", "MISSING_KEY", "when is missing, or absent in its place")
     for name, why in _LATER.items():
         if name in values:
             reader.fail(values[name], f"{path}.{name}", "NOT_SUPPORTED_YET", f"{path}.{name}: {why}")
@@ -40,6 +43,8 @@ def read(reader: Reader, node: yaml.Node, path: str) -> rules_pb2.AlertRule:
             setattr(rule, name, reader.text(values[name], f"{path}.{name}"))
     if "for" in values:
         _read_for(reader, values["for"], f"{path}.for", rule)
+    if "absent" in values:
+        rule.absent.FromTimedelta(reader.duration(values["absent"], f"{path}.absent", positive=True))
     if "clear" in values:
         rule.clear = _read_share(reader, values["clear"], f"{path}.clear")
     if "severity" in values:
@@ -71,7 +76,11 @@ def _read_share(reader: Reader, node: yaml.Node, path: str) -> float:
 def show(rule: rules_pb2.AlertRule) -> dict[str, Any]:
     """Make the value of the key for one rule: the inverse of `read`."""
     words = {number: word for word, number in SEVERITIES.items()}
-    values: dict[str, Any] = {"name": rule.name, "when": rule.when}
+    values: dict[str, Any] = {"name": rule.name}
+    if rule.when:
+        values["when"] = rule.when
+    if rule.HasField("absent"):
+        values["absent"] = duration(rule.absent)
     if rule.for_windows:
         values["for"] = f"{rule.for_windows} window{'s' if rule.for_windows > 1 else ''}"
     elif rule.HasField("for_time"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal as Exact
+from functools import partial
 from typing import Final, TypeAlias
 
 from daggerspec.columns import Role, role_of
@@ -18,18 +19,16 @@ from daggersql.ir import lineage, whole
 from daggersql.ir.expr import Expr
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import ROW, Result
-from daggersql.ir.types import Array, MapOf, Message, Struct, Type
-from daggersql.plan import fixed_size
+from daggersql.ir.types import DOUBLE, Array, MapOf, Message, Struct, Type
+from daggersql.plan import Window, fixed_size
 from daggersql.rules import summary
-from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleFinding, RuleText
+from daggersql.rules.compiled import CompiledRule, LimitComparison, PastValue, RuleFinding, RuleText
+from daggersql.rules.past import replace_calls
 from daggersql.syntax.parsing import parse_expression
 
 _ABOVE: Final = {Op.GREATER: True, Op.AT_LEAST: True, Op.LESS: False, Op.AT_MOST: False}
 _CASTS: Final = (Op.CAST, Op.STRICT_CAST)
-_LATER: Final = {
-    "before": "the dagger's own past: compute the older value in the query",
-    "outside": "a band of the dagger's own past: compare with a number",
-}
+_LATER: Final = {"outside": "a band of the dagger's own past: compare with a number"}
 
 
 ReportFor: TypeAlias = Callable[[str], Report]
@@ -63,33 +62,67 @@ class _Compiler:
         self._number, self._rule, self._query = number, rule, query
         self._report_for, self._run = report_for, run
         self._types = {output.name: output.value.type for output in query.outputs if output.name}
+        self._tags = {name: kind for name, kind in self._types.items() if role_of(name) is Role.TAG}
+        self._window = fixed_size(whole.window(query))
+        self._past: dict[str, PastValue] = {}
         self.findings: list[RuleFinding] = []
 
     def compile(self, *, early: bool) -> CompiledRule | None:
         """Compile the rule; None where there are findings."""
         rule = self._rule
-        if early or fixed_size(whole.window(self._query)) is None:
+        if early or self._window is None:
             why = "its rows are written while their windows are open" if early else "it has none"
             text = f"Rules judge each window once, of a query that is grouped by one TUMBLE or HOP: {why}."
-            self._fail("when", rule.when, "RULE_NEEDS_WINDOW", text)
+            self._fail("absent" if rule.is_of_absence else "when", rule.when, "RULE_NEEDS_WINDOW", text)
             return None
+        if rule.is_of_absence:
+            return self._compile_absence(self._window)
         when = self._condition("when", rule.when)
         compared = _comparison(when) if when is not None else None
         over = self._over(when, compared)
-        for place, name in enumerate(rule.key):
-            if (problem := _wrong_key(name, self._types)) is not None:
-                self._fail(f"key[{place}]", name, *problem)
+        self._check_key()
         named = self._check_summary()
         if self.findings or when is None:
             return None
         conditions = [one for one in (when, over) if one is not None]
         read = tuple(dict.fromkeys((*(name for one in conditions for name in _columns(one)), *named)))
-        key = rule.key or tuple(name for name in self._types if role_of(name) is Role.TAG)
+        resolve = sql_of(over) if over is not None else ""
+        return self._build(sql_of(when), resolve, read, compared)
+
+    def _compile_absence(self, window: Window) -> CompiledRule | None:
+        """Compile a rule on absent rows: of a row it reads the key alone."""
+        rule = self._rule
+        self._check_key()
+        if rule.absent is not None and rule.absent < window.slide:
+            message = f"It must be at least the {window.slide.total_seconds():g} s from window to window."
+            self._fail("absent", "", "OUT_OF_RANGE", message)
+        for name in self._check_summary():
+            if name in self._types and name not in self._key:
+                message = f"There is no row to take {name} from: the summary may name {', '.join(self._key)}."
+                self._fail("summary", rule.summary, "COLUMN_NOT_IN_KEY", message)
+        return None if self.findings else self._build("TRUE", "", (), None)
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        return self._rule.key or tuple(self._tags)
+
+    def _check_key(self) -> None:
+        for place, name in enumerate(self._rule.key):
+            if (problem := _wrong_key(name, self._types)) is not None:
+                self._fail(f"key[{place}]", name, *problem)
+
+    def _build(
+        self, when: str, resolve: str, read: tuple[str, ...], compared: LimitComparison | None
+    ) -> CompiledRule:
         outputs = (output.name for output in self._query.outputs)
         by_name = dict(zip(outputs, lineage.origins(self._query), strict=True))
-        origins = lineage.NONE.union(*(by_name[name] for name in (*read, *key)))
-        resolve = sql_of(over) if over is not None else ""
-        return CompiledRule(rule, sql_of(when), resolve, key, read, compared, tuple(sorted(origins)))
+        past = tuple(self._past.values())
+        columns = [name for value in past for name in (*value.columns, *value.key)]
+        named = {*read, *self._key, *columns} - self._past.keys()
+        origins = lineage.NONE.union(*(by_name[name] for name in named))
+        return CompiledRule(
+            self._rule, when, resolve, self._key, read, compared, past, tuple(sorted(origins))
+        )
 
     def _over(self, when: Expr | None, compared: LimitComparison | None) -> Expr | None:
         """Check the condition under which an incident is over; None where the rule says none."""
@@ -107,13 +140,19 @@ class _Compiler:
     def _condition(self, part: str, text: str) -> Expr | None:
         """Check a condition; None where it has errors."""
         report = self._report_for(text)
+        check_value = partial(rowconditions.check_value, query=self._query, report=report)
 
         def check() -> Expr:
-            expression = rowconditions.check(parse_expression(text, report), self._query, report)
-            for node in expression.nodes():
-                if node.function:
-                    say = f"A rule calls no {node.function}: compute it in the query, and name its column."
-                    report.error("UNSUPPORTED_FUNCTION", node.span, say)
+            assert self._window is not None  # rules of other queries are refused before
+            node, past = replace_calls(
+                parse_expression(text, report), text, check_value, self._window, self._tags, report
+            )
+            self._past |= past
+            expression = rowconditions.check(node, self._query, report, dict.fromkeys(past, DOUBLE))
+            for call in expression.nodes():
+                if call.function:
+                    say = f"A rule calls no {call.function}: compute it in the query, and name its column."
+                    report.error("UNSUPPORTED_FUNCTION", call.span, say)
             return expression
 
         expression = self._run(report, check)

@@ -139,13 +139,14 @@ class Batches:
             closes_until=closes_until,
             written=max((time for time in (written_until, readers.closed_until()) if time), default=None),
         )
-        complete = drop_incomplete(new, readers.gaps(), self._lookahead)
+        gaps = readers.gaps()
+        complete = drop_incomplete(new, gaps, self._lookahead)
         batch = BatchRef(
             f"{self._checkpoint.path.name}/{running.query_id}", batch_id, self._launch.spec.generation
         )
-        ruled = self._rules.begin_batch(complete)
+        ruled = self._rules.begin_batch(complete, closes_until)
         report, away = self._writing.write(ruled, batch, self._rules.select())
-        self._rules.end_batch(report.rule_rows, closes_until)
+        self._rules.end_batch(report.rule_rows, closes_until, gaps)
         self._end(running, batch_id)
         self._boundary.record_written(closes_until)
         if self._boundary.is_reached():

@@ -192,7 +192,7 @@ class Driver:
             generation=self._spec.generation,
             created=self._spec.created,
             root=lambda: launch.root,
-            slide=windows.slide if windows else None,
+            window=windows,
             compile_rules=partial(planned.compile_rules, self._spec),
             sender=Observations(self._spec.platform),
             on_rules=note,

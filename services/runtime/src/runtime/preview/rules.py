@@ -24,6 +24,7 @@ from daggersql.rules.compiled import LimitComparison
 from runtime.launch import planned
 from runtime.rules.judging import RuleJudge
 from runtime.rules.selection import RowSelection, SelectedRule, list_windows
+from runtime.source.status import Gap
 from runtime.state.store import Place
 
 MOST_OBSERVED: Final = 1_000
@@ -82,7 +83,7 @@ class RangeRules:
             generation=spec.generation,
             created=spec.created,
             root=root,
-            slide=windows.slide if windows else None,
+            window=windows,
             compile_rules=partial(planned.compile_rules, spec),
             sender=self,
             on_rules=lambda _: None,
@@ -94,17 +95,22 @@ class RangeRules:
         self._observed += observed
         return ()
 
-    def begin_batch(self, rows: DataFrame) -> DataFrame:
-        """Add what the rules say to the rows of a batch."""
-        return self._judge.begin_batch(rows)
+    def begin_batch(self, rows: DataFrame, closed: datetime | None) -> DataFrame:
+        """Add what the rules say to the rows of a batch that closes windows up to `closed`."""
+        return self._judge.begin_batch(rows, closed)
 
     def select(self) -> SelectedRules:
         """Return what workers need of the rules."""
         return SelectedRules(self._judge.select(), self._compared)
 
-    def end_batch(self, parts: Sequence[tuple[Sequence[bytes], str]], closed: datetime | None) -> None:
-        """Judge what workers have selected (`PartRules.finish`). closed: as of `RuleJudge.end_batch`."""
-        self._judge.end_batch([content for contents, _ in parts for content in contents], closed)
+    def end_batch(
+        self,
+        parts: Sequence[tuple[Sequence[bytes], str]],
+        closed: datetime | None,
+        gaps: Sequence[Gap] = (),
+    ) -> None:
+        """Judge what workers have selected (`PartRules.finish`). closed, gaps: of `RuleJudge.end_batch`."""
+        self._judge.end_batch([content for contents, _ in parts for content in contents], closed, gaps)
         self._until = closed or self._until
         for _, of_part in parts:
             for number, nearest in enumerate(json.loads(of_part)):

@@ -184,14 +184,13 @@ class Preview:
                     rows, assembled.source.windows, late_until=running.late_until, closes_until=closed
                 )
                 flagged = mark_partial(new, gaps, lookahead, closing=closing)
-                ruled = rules.begin_batch(flagged)
+                ruled = rules.begin_batch(flagged, closed)
                 lines = ruled.mapInArrow(replace(take, rules=rules.select()), TAKEN).collect()
                 self._count(lines)
                 self._send_rows()
                 parts = [([*map(bytes, line["ruled"])], line["nearest"]) for line in lines]
-                rules.end_batch(
-                    parts, None if closing else closed
-                )  # windows that a range cuts are not judged
+                until = None if closing else closed  # windows that a range cuts are not judged
+                rules.end_batch(parts, until, gaps)
                 end_batch(running, assembled.source)
             except BaseException as failure:
                 self._failure = failure

@@ -13,13 +13,19 @@ from daggersql.rules.compiled import CompiledRule
 _ROW = "row"
 
 
-def with_rules(rows: DataFrame, rules: Sequence[CompiledRule]) -> DataFrame:
-    """Add two columns for each rule: whether it is true of the row, and whether an incident is over."""
-    return rows.alias(_ROW).selectExpr(f"{quote_name(_ROW)}.*", *_expressions(rules)) if rules else rows
+def with_rules(rows: DataFrame, rules: Sequence[CompiledRule], series: int = 0) -> DataFrame:
+    """Add two columns for each rule: whether it is true of the row, and whether an incident is over. series:
+    how many more there are that are true of all rows.
+    """
+    conditions = [*map(_conditions, rules), *[("TRUE", "FALSE")] * series]
+    return rows.alias(_ROW).selectExpr(f"{quote_name(_ROW)}.*", *_expressions(conditions)) if rules else rows
 
 
-def _expressions(rules: Sequence[CompiledRule]) -> Iterator[str]:
-    for number, rule in enumerate(rules):
-        over = rule.resolve or f"NOT coalesce(({rule.when}), FALSE)"
-        yield f"coalesce(({rule.when}), FALSE) AS {quote_name(f'{RULE}{number}')}"
+def _conditions(rule: CompiledRule) -> tuple[str, str]:
+    return rule.when, rule.resolve or f"NOT coalesce(({rule.when}), FALSE)"
+
+
+def _expressions(conditions: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for number, (when, over) in enumerate(conditions):
+        yield f"coalesce(({when}), FALSE) AS {quote_name(f'{RULE}{number}')}"
         yield f"coalesce(({over}), FALSE) AS {quote_name(f'{RULE_OVER}{number}')}"

@@ -23,11 +23,17 @@ from pyspark.sql import DataFrame
 
 from chassis.logging import logger
 from daggerspec import alertrules
+from daggerspec.alertrules import Key
+from daggersql.plan import Window
+from daggersql.rules.absence import UnwrittenWindows
 from daggersql.rules.compiled import CompiledRule
-from daggersql.rules.engine import JudgedRow, JudgedRule, judge, prepare
+from daggersql.rules.engine import judge
+from daggersql.rules.judged import JudgedRow, JudgedRule, prepare
 from daggersql.rules.memory import Memory
 from runtime.rules.columns import with_rules
+from runtime.rules.past import Past
 from runtime.rules.selection import SelectedRule
+from runtime.source.status import Gap
 from runtime.state.store import Place
 
 FILE: Final = "alert-rules.json"
@@ -76,18 +82,19 @@ class RuleJudge:
         generation: int,
         created: int,
         root: Callable[[], Place],
-        slide: timedelta | None,
+        window: Window | None,
         compile_rules: Compile,
         sender: Sender,
         on_rules: Callable[[RulesInForce], None],
     ) -> None:
         """created: sequence of the dagger; what is remembered of an older one is another's. root: directory
-        of its checkpoints. slide: of its windows; None where it has none, and so no rules. on_rules: called
+        of its checkpoints. window: of its query; None where it has none, and so no rules. on_rules: called
         whenever rules are in force.
         """
         self._dagger, self._generation, self._created = dagger, generation, created
-        self._root, self._slide, self._compile = root, slide, compile_rules
+        self._root, self._window, self._compile = root, window, compile_rules
         self._sender, self._on_rules = sender, on_rules
+        self._past = Past(root, created, window.slide) if window is not None else None
         self._in_force = RulesInForce(0)
         self._judging = RulesInForce(0)
         self._memory: Memory | None = None
@@ -105,8 +112,8 @@ class RuleJudge:
         """Put rules in force, from the next batch on. compiled: the same rules by the launch's query."""
         ready: tuple[JudgedRule, ...] = ()
         if rules:
-            assert self._slide is not None  # the check refuses rules of other queries
-            ready = prepare(rules, compiled, self._slide)
+            assert self._window is not None  # the check refuses rules of other queries
+            ready = prepare(rules, compiled, self._window.slide)
         self._in_force = RulesInForce(revision, ready)
         self._on_rules(self._in_force)
 
@@ -134,32 +141,42 @@ class RuleJudge:
 
     # ---- Batches -------------------------------------------------------------------------------------------
 
-    def begin_batch(self, rows: DataFrame) -> DataFrame:
-        """Add what the rules in force say to the rows of a batch, which `select` and `end_batch` judge."""
+    def begin_batch(self, rows: DataFrame, closed: datetime | None) -> DataFrame:
+        """Add what the rules in force say to the rows of a batch that closes windows up to `closed`, which
+        `select` and `end_batch` judge.
+        """
         self._judging = self._in_force
-        return with_rules(rows, self._judging.compiled)
+        compiled = self._judging.compiled
+        if self._past is None:
+            return rows
+        self._past.choose(compiled)
+        if not compiled:
+            return rows
+        begin = self._load().end
+        past = self._past.join(rows, begin, max(begin, _microseconds(closed) if closed else 0))
+        return with_rules(past, compiled, len(self._past.select()))
 
     def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers need of the rules."""
         if not self._judging.rules:
             return ()
-        memory = self._load()
-        return tuple(
-            SelectedRule(
-                rule.name, rule.compiled.key, rule.compiled.read, memory.active(rule.name, rule.digest)
-            )
+        memory, past = self._load(), self._past.select() if self._past is not None else ()
+        rules = (
+            SelectedRule(rule.name, rule.compiled.key, rule.compiled.read, _list_active(memory, rule))
             for rule in self._judging.rules
         )
+        return (*rules, *past)
 
-    def end_batch(self, contents: Sequence[bytes], closed: datetime | None) -> None:
+    def end_batch(self, contents: Sequence[bytes], closed: datetime | None, gaps: Sequence[Gap] = ()) -> None:
         """Judge what workers have selected of a batch that closes windows up to `closed`; keep and send what
-        was observed.
+        was observed. gaps: stretches of event time without all their records, whose windows have no rows.
         """
-        if self._slide is None or closed is None:
+        if self._window is None or self._past is None or closed is None:
             return
         before = self._load()
-        until = (closed - _EPOCH) // timedelta(microseconds=1)
-        after, observed = judge(before, self._judging.rules, read_rows(contents), until)
+        rows = self._past.add(read_rows(contents), _microseconds(closed))
+        unwritten = _list_unwritten(gaps, self._window)
+        after, observed = judge(before, self._judging.rules, rows, _microseconds(closed), unwritten)
         for one in observed:
             one.dagger, one.generation, one.revision = self._dagger, self._generation, self._judging.revision
         if before.size < alertrules.MOST_KEYS <= after.size:
@@ -207,6 +224,26 @@ class RuleJudge:
             logger().warning("rules.memory_not_kept", why=str(problem))
         self._is_waiting_saved = bool(waiting)
         self._saved_at = time.monotonic()
+
+
+def _list_active(memory: Memory, rule: JudgedRule) -> frozenset[Key]:
+    """Return the keys of which workers select every row; a rule on absent rows selects all rows anyway."""
+    is_of_absence = rule.compiled.text.is_of_absence
+    return frozenset() if is_of_absence else memory.active(rule.name, rule.digest)
+
+
+def _list_unwritten(gaps: Sequence[Gap], window: Window) -> list[UnwrittenWindows]:
+    """Return the windows that need a record of a gap (`launch.wholeness`)."""
+    return [
+        UnwrittenWindows(
+            _microseconds(gap.begin) if gap.begin else 0, _microseconds(gap.end + window.size) - 1
+        )
+        for gap in gaps
+    ]
+
+
+def _microseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)
 
 
 def read_rows(contents: Sequence[bytes]) -> Iterator[JudgedRow]:

@@ -30,9 +30,9 @@ _LOOKS: Final = 13
 """Checks in a row without an executor before the error: a minute. Counting checks ignores time asleep."""
 _LOOKS_OVERLOADED: Final = 61
 """Checks before the error on an overloaded host, where an executor may only be slow to start."""
-_LOOKS_WAITING: Final = 3
-"""Checks in a row without an executor before it is told what the driver waits for: ten seconds."""
-_LOOKS_FORGOTTEN: Final = 3
+_LOOKS_WAITING: Final = 2
+"""Checks in a row without an executor before it is told what the driver waits for: five seconds."""
+_LOOKS_FORGOTTEN: Final = 4
 """Checks in a row in which the master does not know the driver, before the error."""
 _MOST_NAMED: Final = 3
 
