@@ -43,6 +43,7 @@ RUNS = {
     "reader": "reader.py",
     "log": "log.py",
     "fleetsize": "fleetsize.py",
+    "reboot": "reboot.py",
     "commands": "commands.py",
     "screens": "screens.py",
     "state": "state.py --state disk",
@@ -262,6 +263,15 @@ TARGETS = (
         lambda page, place, start: (
             f"{place} ms, {page} ms, {start:.1f} s",
             place <= 1_000 and page <= 200 and start <= 5,
+        ),
+    ),
+    Target(
+        "30 daggers after their machine lost its power: none tried twice, at most 1.1 times their starts",
+        "reboot",
+        r"^reboot: (\d+) daggers in .*, ([\d.]+) times the .*, (\d+) launched more than once",
+        lambda daggers, times, failed: (
+            f"{daggers}, {times:.2f} times, {failed} tried twice",
+            (daggers, times <= 1.1, failed) == (30, True, 0),
         ),
     ),
     Target(
