@@ -16,7 +16,7 @@ from daggersql.rules import engine, incidents
 from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
 from daggersql.rules.conditions import GONE_WINDOWS
 from daggersql.rules.engine import judge
-from daggersql.rules.judged import JudgedRow, JudgedRule, prepare
+from daggersql.rules.judged import JudgedRow, JudgedRule, combine, prepare
 from daggersql.rules.memory import Memory
 
 MINUTE = 60_000_000
@@ -209,25 +209,41 @@ def test_no_division_into_batches_and_no_repetition_changes_what_is_observed(
 
 
 @FEWER
-@given(windows=WINDOWS, one_rule=RULES)
-def test_rows_that_are_not_true_of_silent_keys_need_not_be_judged(
-    windows: list[dict[str | None, float | None]], one_rule: JudgedRule
+@given(windows=WINDOWS, one_rule=RULES, data=st.data())
+def test_rows_of_keys_that_a_rule_is_never_true_of_need_not_be_judged(
+    windows: list[dict[str | None, float | None]], one_rule: JudgedRule, data: st.DataObject
 ) -> None:
-    """Compare with a worker that hands on what is true, and what is remembered."""
-    memory, filtered = Memory(), []
-    for minute, window in enumerate(windows, 1):
-        rows = rows_of([window])
-        moved = [replace_window(one, minute) for one in rows]
-        active = memory.active("many", one_rule.digest)
-        passed = [one for one in moved if one.is_true or one.key in active]
-        memory, more = judge(memory, [one_rule], passed, minute * MINUTE)
+    """Compare with workers: of a batch they select rows of remembered keys, and of those it is true of."""
+    rows, last = rows_of(windows), len(windows)
+    ends = sorted(data.draw(st.sets(st.integers(1, max(last, 1)))) | {last})
+    memory, filtered, begin = Memory(), [], 0
+    for end in ends:
+        batch = [one for one in rows if begin < one.window // MINUTE <= end]
+        keys = memory.active("many", one_rule.digest) | {one.key for one in batch if one.is_true}
+        passed = [one for one in batch if one.key in keys]
+        memory, more = judge(memory, [one_rule], passed, end * MINUTE)
         filtered += more
+        begin = end
 
-    assert filtered == run([one_rule], [(rows_of(windows), len(windows))])
+    assert filtered == run([one_rule], [(rows, last)])
 
 
-def replace_window(one: JudgedRow, minute: int) -> JudgedRow:
-    return one._replace(window=minute * MINUTE)
+@FEWER
+@given(rows=st.lists(st.one_of(st.none(), st.integers(0, 20).map(float)), min_size=1), data=st.data())
+def test_rows_may_be_combined_in_parts_and_in_any_order(
+    rows: list[float | None], data: st.DataObject
+) -> None:
+    limit = LimitComparison("n", LIMIT, above=True)
+    given = [row(1, n) for n in rows]
+    place = data.draw(st.integers(0, len(given)))
+    parts = [part for part in (given[place:], given[:place]) if part]
+
+    combined = combine(given, limit)
+
+    assert combine([combine(part, limit) for part in parts], limit) == combined
+    assert (combined.is_true, combined.is_over) == (
+        any(one.is_true for one in given), all(one.is_over for one in given),
+    )  # fmt: skip
 
 
 @FEWER

@@ -156,6 +156,31 @@ def test_a_rule_that_is_true_of_every_row_fills_no_driver(monkeypatch: pytest.Mo
     assert [row.key for row in read_rows(contents)] == [("a",), ("b",), ("x",), ("y",)] * 2
 
 
+def test_of_a_batch_of_several_windows_all_rows_of_keys_that_it_is_true_of_leave_a_worker() -> None:
+    batch = arrow(1, {"a": 1, "b": 2, "c": 11})
+    any_true = batch.append_column("__rule_any_0", pa.array([True, False, True]))
+    selection = RowSelection([SelectedRule("busy", ("tag_city",), ("n",), frozenset())])
+
+    assert [row.key for row in read_rows([selection.select(any_true)])] == [("a",), ("c",)]
+
+
+def test_rows_of_a_rule_without_a_key_leave_a_worker_as_one_for_each_window() -> None:
+    limit = LimitComparison("n", 10, above=True)
+    batch = pa.Table.from_batches([arrow(1, {"a": 11, "b": 20, "c": 1}), arrow(2, {"a": 1, "b": 2})])
+    [joined] = batch.combine_chunks().to_batches()
+
+    def select(*, takes_all: bool) -> list[tuple[int, bool, bool, Any]]:
+        rule = SelectedRule("busy", (), ("n",), frozenset(), takes_all=takes_all, compared=limit)
+        rows = read_rows([RowSelection([rule]).select(joined)])
+        return [
+            ((row.window - first) // 60_000_000, row.is_true, row.is_over, row.values["n"]) for row in rows
+        ]
+
+    first = int(NOON.timestamp()) * 1_000_000
+    assert select(takes_all=True) == [(1, True, False, 20), (2, False, True, 2)]
+    assert select(takes_all=False) == [(1, True, False, 20)]
+
+
 def test_values_that_json_lacks_leave_as_what_it_has() -> None:
     columns = {
         "tag_city": pa.array([None, "x"], pa.string()),

@@ -7,7 +7,6 @@ window in which the rule is not true, and is over; or GONE_WINDOWS after its las
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from daggers.v1 import rules_pb2
 from daggerspec.alertrules import Key
 from daggersql.rules import summary
 from daggersql.rules.incidents import FIRED, RESOLVED, RuleJudging, sort_key
-from daggersql.rules.judged import JudgedRow
+from daggersql.rules.judged import JudgedRow, combine
 from daggersql.rules.memory import KeyMemory
 
 GONE_WINDOWS: Final = 10
@@ -46,17 +45,16 @@ class ConditionJudging(RuleJudging):
 
     def _judge_key(self, key: Key, window: int, rows: Sequence[JudgedRow]) -> None:
         before = self._keys.get(key)
-        is_true = any(row.is_true for row in rows)
-        values = self._choose(rows, is_true=is_true).values
+        row = combine(rows, self._rule.compiled.comparison)
         if before is not None and before.fires:
-            if not is_true and all(row.is_over for row in rows):
+            if row.is_over and not row.is_true:
                 self._drop(key)
                 if before.has_incident:
-                    self._observe_row(RESOLVED, key, window, before.since, values)
+                    self._observe_row(RESOLVED, key, window, before.since, row.values)
             else:
-                self._keys[key] = replace(before, last=window, value=self._rule.measure(values))
-        elif is_true:
-            self._note_true(key, before, window, values)
+                self._keys[key] = replace(before, last=window, value=self._rule.measure(row.values))
+        elif row.is_true:
+            self._note_true(key, before, window, row.values)
         elif before is not None:
             self._drop(key)
 
@@ -74,18 +72,6 @@ class ConditionJudging(RuleJudging):
                 self._incidents += 1
                 self._observe_row(FIRED, key, window, since, values)
         self._keys[key] = now
-
-    def _choose(self, rows: Sequence[JudgedRow], *, is_true: bool) -> JudgedRow:
-        """Choose the row to tell of among those with one key and window: the worst, whatever their order."""
-        candidates = [row for row in rows if row.is_true] if is_true else list(rows)
-        compared = self._rule.compiled.comparison
-        sign = -1 if compared is None or compared.above else 1
-
-        def rank(row: JudgedRow) -> tuple[bool, float, str]:
-            value = self._rule.measure(row.values)
-            return value is None, sign * (value or 0.0), json.dumps(row.values, sort_keys=True)
-
-        return min(candidates, key=rank)
 
     # ---- Keys that give no row any more --------------------------------------------------------------------
 

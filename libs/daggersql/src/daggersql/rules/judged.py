@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +13,7 @@ from daggers.v1 import rules_pb2
 from daggerspec import alertrules
 from daggerspec.alertrules import Key
 from daggersql.rules import summary
-from daggersql.rules.compiled import CompiledRule
+from daggersql.rules.compiled import CompiledRule, LimitComparison
 from daggersql.rules.memory import KeyMemory
 
 
@@ -48,9 +49,7 @@ class JudgedRule:
 
     def measure(self, values: Mapping[str, Any]) -> float | None:
         """Return the number that is compared with the limit; None where there is none."""
-        compared = self.compiled.comparison
-        value = values.get(compared.column) if compared else None
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return measure(self.compiled.comparison, values)
 
     def label(self, column: str) -> str:
         """Name what a column has for a person: a number of an earlier window by the call that reads it."""
@@ -73,3 +72,26 @@ def prepare(
         JudgedRule(rule, one, step, summary.parse(rule.summary), alertrules.digest(rule))
         for rule, one in zip(rules, compiled, strict=True)
     )
+
+
+def measure(compared: LimitComparison | None, values: Mapping[str, Any]) -> float | None:
+    """Return the number of a row that is compared with the limit; None where there is none."""
+    value = values.get(compared.column) if compared else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def combine(rows: Sequence[JudgedRow], compared: LimitComparison | None) -> JudgedRow:
+    """Combine rows of one rule, window and key, in any order, or what was combined of some of them.
+
+    The rule is true if it is true of one of them, and over if it is over for all. The values are those of the
+    worst among the rows that it is true of, or of all where it is true of none.
+    """
+    is_true = any(row.is_true for row in rows)
+    sign = -1 if compared is None or compared.above else 1
+
+    def rank(row: JudgedRow) -> tuple[bool, float, str]:
+        value = measure(compared, row.values)
+        return value is None, sign * (value or 0.0), json.dumps(row.values, sort_keys=True)
+
+    worst = min((row for row in rows if row.is_true or not is_true), key=rank)
+    return worst._replace(is_over=all(row.is_over for row in rows))

@@ -41,6 +41,7 @@ FILE: Final = "alert-rules.json"
 _SAVE_PERIOD_S: Final = 60.0
 _MOST_WAITING: Final = 10_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Sender(Protocol):
@@ -95,6 +96,8 @@ class RuleJudge:
         self._root, self._window, self._compile = root, window, compile_rules
         self._sender, self._on_rules = sender, on_rules
         self._past = Past(root, created, window.slide) if window is not None else None
+        self._several = False
+        """Whether the batch closes several windows."""
         self._in_force = RulesInForce(0)
         self._judging = RulesInForce(0)
         self._memory: Memory | None = None
@@ -153,8 +156,10 @@ class RuleJudge:
         if not compiled:
             return rows
         begin = self._load().end
-        past = self._past.join(rows, begin, max(begin, _microseconds(closed) if closed else 0))
-        return with_rules(past, compiled, len(self._past.select()))
+        end = max(begin, _microseconds(closed) if closed else 0)
+        past = self._past.join(rows, begin, end)
+        self._several = self._window is not None and end - begin > self._window.slide // _MICROSECOND
+        return with_rules(past, compiled, len(self._past.select()), several=self._several)
 
     def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers need of the rules."""
@@ -162,7 +167,14 @@ class RuleJudge:
             return ()
         memory, past = self._load(), self._past.select() if self._past is not None else ()
         rules = (
-            SelectedRule(rule.name, rule.compiled.key, rule.compiled.read, _list_active(memory, rule))
+            SelectedRule(
+                rule.name,
+                rule.compiled.key,
+                rule.compiled.read,
+                _list_active(memory, rule),
+                takes_all=self._several and not rule.compiled.key,
+                compared=rule.compiled.comparison,
+            )
             for rule in self._judging.rules
         )
         return (*rules, *past)
@@ -243,7 +255,7 @@ def _list_unwritten(gaps: Sequence[Gap], window: Window) -> list[UnwrittenWindow
 
 
 def _microseconds(time: datetime) -> int:
-    return (time - _EPOCH) // timedelta(microseconds=1)
+    return (time - _EPOCH) // _MICROSECOND
 
 
 def read_rows(contents: Sequence[bytes]) -> Iterator[JudgedRow]:

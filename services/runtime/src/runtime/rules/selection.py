@@ -1,13 +1,15 @@
 """Select the rows that alert rules say something of, in a worker, for the driver.
 
 These are the rows that a rule is true of, and all rows of keys that fire or may soon: the driver has to know
-when it ceases to be true.
+when it ceases to be true. In a batch of several windows a key may fire in one, and be over in the next: then
+they are all rows of keys that the rule is true of in any. Rows of a rule without a key are combined.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -19,7 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daggerspec.alertrules import MOST_KEYS, Key, key_text
-from daggerspec.columns import RULE, RULE_OVER, WINDOW_END
+from daggerspec.columns import RULE, RULE_ANY, RULE_OVER, WINDOW_END
+from daggersql.rules.compiled import LimitComparison
+from daggersql.rules.judged import JudgedRow, combine
 
 _MICROS: Final = pa.timestamp("us", "UTC")
 
@@ -33,6 +37,10 @@ class SelectedRule:
     read: tuple[str, ...]
     active: frozenset[Key]
     """Keys of which every row is selected."""
+    takes_all: bool = False
+    """True if every row is selected: there is no key, and rows are of several windows."""
+    compared: LimitComparison | None = None
+    """Comparison that says which of several rows is worse."""
 
 
 class RowSelection:
@@ -48,7 +56,7 @@ class RowSelection:
         self._most = [len(rule.active) + MOST_KEYS for rule in rules]
 
     def select(self, batch: pa.RecordBatch) -> bytes:
-        """Select rows of a batch, with the columns of `columns.with_rules`; empty if there are none."""
+        """Select rows of an Arrow batch with the columns of `columns.with_rules`; empty if there are none."""
         if not self._rules:
             return b""
         keys = cache(partial(_keys, batch))
@@ -56,7 +64,7 @@ class RowSelection:
             row
             for number, rule in enumerate(self._rules)
             if (places := self._choose(batch, number, keys))
-            for row in _rows(batch, number, rule, places, keys(rule.key))
+            for row in _combine(rule, _rows(batch, number, rule, places, keys(rule.key)))
         ]
         return json.dumps(rows).encode() if rows else b""
 
@@ -65,7 +73,10 @@ class RowSelection:
     ) -> Sequence[int]:
         """Choose the places of a rule's rows. keys_of: returns the key of each row by its columns."""
         rule, selected = self._rules[number], self._keys[number]
-        is_true = batch.column(f"{RULE}{number}")
+        any_true = f"{RULE_ANY}{number}"
+        is_true = batch.column(any_true if any_true in batch.schema.names else f"{RULE}{number}")
+        if rule.takes_all:
+            return range(batch.num_rows)
         if not rule.active and not pc.any(is_true).as_py():
             return ()
         places: list[int] = []
@@ -77,9 +88,19 @@ class RowSelection:
         return places
 
 
+def _combine(rule: SelectedRule, rows: Iterator[JudgedRow]) -> Iterator[JudgedRow]:
+    """Combine the rows of a rule without a key, of which a window may have very many."""
+    if rule.key:
+        return rows
+    by_window = defaultdict[int, list[JudgedRow]](list)
+    for row in rows:
+        by_window[row.window].append(row)
+    return (combine(of_window, rule.compared) for of_window in by_window.values())
+
+
 def _rows(
     batch: pa.RecordBatch, number: int, rule: SelectedRule, chosen: Sequence[int], keys: Sequence[Key]
-) -> Iterator[list[Any]]:
+) -> Iterator[JudgedRow]:
     """Yield the chosen rows of a rule. keys: of each row of the batch."""
     rows = batch.take(pa.array(chosen))
     windows = list_windows(rows)
@@ -88,8 +109,8 @@ def _rows(
     columns = [[_plain(value) for value in rows.column(name).to_pylist()] for name in rule.read]
     for place, number_in_batch in enumerate(chosen):
         values = {name: column[place] for name, column in zip(rule.read, columns, strict=True)}
-        key = list(keys[number_in_batch])
-        yield [rule.name, windows[place], key, truths[place], overs[place], values]
+        key = keys[number_in_batch]
+        yield JudgedRow(rule.name, windows[place], key, truths[place], overs[place], values)
 
 
 def list_windows(batch: pa.RecordBatch) -> list[int]:
