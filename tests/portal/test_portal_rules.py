@@ -134,9 +134,9 @@ def test_a_line_becomes_a_rule_that_is_tested_saved_and_undone(visit: Opened, pa
     expect(rows).to_have_count(2)
     expect(rows.nth(1)).to_contain_text("tag_city=rome")
     expect(rows.nth(1)).to_contain_text("open")
-    [asked] = requests
-    [rule] = asked.spec.alerts
-    assert (asked.range.last.seconds, rule.for_windows, list(rule.key)) == (6 * 3_600, 2, ["tag_city"])
+    [request] = requests
+    [rule] = request.spec.alerts
+    assert (request.range.last.seconds, rule.for_windows, list(rule.key)) == (6 * 3_600, 2, ["tag_city"])
     assert violations(page, packages) == []
 
     page.get_by_role("button", name="Review", exact=True).click()
