@@ -79,7 +79,7 @@ async def test_no_query_of_an_oracle_is_previewed_or_written(
 async def test_no_rule_that_goes_by_a_sensitive_value_is_judged_for_who_has_no_grant(
     harness: Any, samples: Any, refusal: Refused
 ) -> None:
-    """Its firings would tell of values that the rows of the preview hide."""
+    """Refuse it: its firings would tell of values that the rows of the preview hide."""
     columns = f"MAX(city) AS first, COUNT(1) AS orders, {END}"
     spec = asked(samples, f"SELECT {columns} FROM `data_stream` GROUP BY {WINDOW}")
     spec.alerts.add(name="oracle", when="first > 'J'")
