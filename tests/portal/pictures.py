@@ -204,6 +204,17 @@ def _chart(page: Page) -> None:
     page.locator(".legend span").first.wait_for()
 
 
+def _limit(page: Page) -> None:
+    _chart(page)
+    page.get_by_role("button", name="Draw a limit").click()
+    page.get_by_role("slider").wait_for()
+
+
+def _rules(page: Page) -> None:
+    page.get_by_role("button", name="Test the rules").click()
+    page.get_by_text("not simulated").wait_for()
+
+
 def _host(page: Page) -> None:
     page.get_by_role("main").get_by_role("row").get_by_role("link").first.click()
     page.get_by_text("Room left").wait_for()
@@ -237,6 +248,8 @@ PICTURES: Final = (
     Picture("dagger", _DAGGER, _chart, sizes=(WIDE, NARROW)),
     Picture("dagger-map", f"{_DAGGER}/map", _map, sizes=(WIDE, NARROW)),
     Picture("dagger-quarantine", f"{_DAGGER}?tab=quarantine", _record),
+    Picture("dagger-limit", _DAGGER, _limit),
+    Picture("dagger-rules", f"{_DAGGER}?tab=rules", _rules, sizes=(WIDE, NARROW)),
     Picture("dagger-log", f"{_DAGGER}?tab=log"),
     Picture("dagger-revisions", f"{_DAGGER}?tab=revisions"),
     Picture("dagger-query", f"{_DAGGER}?tab=query"),

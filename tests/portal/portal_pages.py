@@ -13,6 +13,7 @@ SCREENS = [
     ("/daggers/completed_bookings?tab=revisions", "completed_bookings"),
     ("/daggers/completed_bookings?tab=quarantine", "completed_bookings"),
     ("/daggers/completed_bookings?tab=alerts", "completed_bookings"),
+    ("/daggers/completed_bookings?tab=rules", "completed_bookings"),
     ("/daggers/completed_bookings?tab=log", "completed_bookings"),
     ("/daggers/completed_bookings?tab=query", "completed_bookings"),
     ("/alerts", "Alerts"),

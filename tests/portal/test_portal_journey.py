@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,11 +18,12 @@ from uuid import uuid4
 import pytest
 from conftest import Stack
 from playwright.sync_api import Browser, Page, expect
-from tests.integration.bookings import NOON, Bookings, booking
+from tests.integration.bookings import Bookings
 from tests.integration.cli import Cli
 from tests.oidc.conftest import installed, issuer
 from tests.portal.conftest import Visit, running, signed_in_at, visiting
 from tests.portal.logins import log_in
+from tests.portal.portal_stack import LAUNCH_MS, fed
 from tests.portal.portal_studio import query
 
 from devstack import services, state
@@ -33,11 +33,8 @@ __all__ = ["installed", "issuer"]  # fixtures
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]  # a stack may start within it
 
 TEAM = "journeys"
-LAUNCH_MS = 180_000
-"""A driver on a busy machine. Each step has its own bound: how long all take together says how busy it is."""
 QUIET_S = 120
 """What the journey takes at most where nothing else runs; `make bench-portal` judges the way to the chart."""
-BEFORE_S = 60
 QUERY = """\
 SELECT city_id AS tag_city, count(1) AS orders,
        TUMBLE_END(rowtime, INTERVAL '5' SECOND) AS window_timestamp
@@ -73,33 +70,6 @@ def address(stack: Stack, issuer: str, cli: Cli, tmp_path_factory: pytest.TempPa
         signed_in_at(issuer, gateway, folder) as at,
     ):
         yield at
-
-
-@contextmanager
-def fed(bookings: Bookings) -> Iterator[None]:
-    """Bookings of three cities: those of the last minute, and then one after another as they happen."""
-    over = threading.Event()
-
-    def at(second: float, number: int) -> bytes:
-        return booking(second - NOON, city_id=number % 3 + 1, fare=2.5)
-
-    def feed() -> None:
-        number = 0
-        while not over.wait(0.1):
-            number += 1
-            bookings.produce(at(time.time(), number))
-        bookings.flush()
-
-    now = time.time()
-    bookings.write(at(now - second, second) for second in range(BEFORE_S, 0, -1))
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @dataclass

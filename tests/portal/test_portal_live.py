@@ -18,31 +18,16 @@ from daggers.v1 import (
     preview_pb2,
     vitals_pb2,
 )
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Route, expect
 from tests.portal.answers import answer, answer_once
 from tests.portal.conftest import Visit
-from tests.portal.portal_live import DAY_S, ENVELOPE, WINDOW_S, row
+from tests.portal.portal_live import DAY_S, WINDOW_S, row, serve_rows
 from tests.portal.portal_studio import PREVIEW, START
 
 Opened = Callable[..., Visit]
 TEN_FRAMES = """async () => {
   for (let frame = 0; frame < 10; frame++) await new Promise(done => requestAnimationFrame(done));
 }"""
-
-
-def serve_rows(page: Page, asked: list[output_pb2.ReadRowsRequest]) -> None:
-    """Answer rows of the last minutes, and of the same minutes a day before to who asks for these."""
-
-    def rows(route: Route) -> None:
-        body = route.request.post_data_buffer
-        assert body is not None
-        request = output_pb2.ReadRowsRequest.FromString(body[ENVELOPE:])
-        asked.append(request)
-        end = time.time() // WINDOW_S * WINDOW_S - (DAY_S if request.where else 0)
-        made = [row(end - WINDOW_S * number, 10 + number) for number in range(1, 6)]
-        answer(route, [output_pb2.ReadRowsResponse(rows=made)])
-
-    page.route(re.compile("DaggerService/ReadRows"), rows)
 
 
 def test_a_day_before_stands_beside_today(visit: Opened) -> None:

@@ -22,6 +22,7 @@ _LISTS: Final = [
     ("/daggers/completed_bookings", "completed_bookings"),
     ("/daggers/completed_bookings?tab=quarantine", "completed_bookings"),
     ("/daggers/completed_bookings?tab=alerts", "completed_bookings"),
+    ("/daggers/completed_bookings?tab=rules", "completed_bookings"),
     ("/daggers/completed_bookings?tab=revisions", "completed_bookings"),
     ("/alerts", "Alerts"),
     ("/silences", "Silences"),

@@ -23,15 +23,13 @@ from conftest import Stack
 from google.protobuf import message_factory
 from playwright.sync_api import Browser, Page, expect
 from tests.integration.cli import Cli
-from tests.portal.conftest import Visit, portal, running, visiting
+from tests.portal.conftest import Visit, visiting
+from tests.portal.portal_stack import LAUNCH_MS, serving_stack
 
-from devstack import services, state
 from protofiles import UploadedFile, compile_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]  # a stack may start within it
 
-LAUNCH_MS = 180_000
-"""A driver on a busy machine, and the minute of its first window."""
 QUIET_S = 75
 """Seconds that all waiting takes at most where nothing else runs, beside the minute of the window."""
 PLACE = """\
@@ -71,20 +69,7 @@ class UnregisteredTopic:
 @pytest.fixture(scope="module")
 def address(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve a portal on the stack that asks for no login; give its address."""
-    folder = tmp_path_factory.mktemp("walk")
-    running_stack = state.load(stack.state_dir)
-    assert running_stack is not None
-    settings = {
-        name: value
-        for name, value in services.gateway_environment(running_stack).items()
-        if not name.startswith("DAGGERS_GATEWAY_TOKEN")
-    }
-    own = settings | {
-        "DAGGERS_GATEWAY_BIND": "127.0.0.1:0",
-        "DAGGERS_GATEWAY_HEALTH_BIND": "127.0.0.1:0",
-        "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{folder}/gateway.db",
-    }
-    with running("api_gateway", own, folder) as gateway, portal(gateway, folder) as at:
+    with serving_stack(stack, tmp_path_factory.mktemp("walk")) as at:
         yield at
 
 

@@ -80,6 +80,24 @@ async def test_columns_come_first_and_the_host_is_asked_without_sinks(harness: A
     assert written == 0
 
 
+async def test_alert_rules_are_asked_of_the_host_and_what_is_wrong_with_them_is_refused(
+    harness: Any, samples: Any
+) -> None:
+    host = Previews()
+    async with serving(("a", host)) as log, harness.running(log, host_access=HostAccess(here="a")) as client:
+        await samples.fill(client)
+        request = asked(samples)
+        request.spec.alerts.add(name="busy", when="orders > 3")
+        async for _ in client.daggers.PreviewDagger(request, timeout=20):
+            pass
+        request.spec.alerts.add(name="broken", when="no_column > 3")
+        error = await refused(client, request)
+
+    [preview] = host.previews
+    assert [rule.when for rule in preview.request.spec.alerts] == ["orders > 3"]
+    assert [violation.field for violation in error.violations] == ["spec.alerts[1].when"]
+
+
 async def test_a_preview_runs_beside_cordoned_hosts_and_says_so_where_all_are(
     harness: Any, samples: Any
 ) -> None:

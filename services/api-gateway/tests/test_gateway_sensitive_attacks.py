@@ -76,6 +76,21 @@ async def test_no_query_of_an_oracle_is_previewed_or_written(
     assert previewed[-1].HasField("done")
 
 
+async def test_no_rule_that_goes_by_a_sensitive_value_is_judged_for_who_has_no_grant(
+    harness: Any, samples: Any, refusal: Refused
+) -> None:
+    """Refuse it: its firings would tell of values that the rows of the preview hide."""
+    columns = f"MAX(city) AS first, COUNT(1) AS orders, {END}"
+    spec = asked(samples, f"SELECT {columns} FROM `data_stream` GROUP BY {WINDOW}")
+    spec.alerts.add(name="oracle", when="first > 'J'")
+    async with two_streams(harness, samples) as (_, seeing, other):
+        error = await refusal(other.steps("PreviewDagger", spec=spec))
+        previewed = await seeing.steps("PreviewDagger", spec=spec)
+
+    assert ("spec.alerts[0]", "SENSITIVE_COLUMN") in {(one.field, one.reason) for one in error.violations}
+    assert previewed[-1].HasField("done")
+
+
 async def test_what_is_only_observed_is_still_not_previewed(
     harness: Any, samples: Any, refusal: Refused
 ) -> None:

@@ -3,6 +3,7 @@ const PLACES: readonly [string, string][] = [
   ["alerts unsilence", "the page Silences"],
   ["alerts silences", "the page Silences"],
   ["alerts silence", "the page New silence"],
+  ["alerts test", "the tab Rules"],
   ["quarantine list", "the tab Quarantine"],
   ["reference list", "the page Reference tables"],
   ["stream discover", "the page New stream"],

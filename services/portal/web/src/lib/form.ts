@@ -29,7 +29,8 @@ export const statement = (finding: Finding): string =>
   ended(forPages(finding.suggestion ? finding.message.replace(MEANT, "") : finding.message));
 const ended = (text: string): string => (/[?!…]$/.test(text) ? text : `${text.replace(/[. ]+$/, "")}.`);
 
-const within = (field: string, path: string): boolean =>
+/** Whether a path is this one, or of a part of it. */
+export const within = (field: string, path: string): boolean =>
   field === path || field.startsWith(`${path}.`) || field.startsWith(`${path}[`);
 /** What was found about a field or a part of it, in words. */
 export const at = (found: Finding[], path: string): string =>

@@ -86,6 +86,18 @@ export function lasting(span: number): string {
   return `${count(many)} ${unit === "day" && many !== 1 ? "days" : unit}`;
 }
 
+/** The same by two units: 1 h 24 min. */
+export function several(span: number): string {
+  const parts: string[] = [];
+  let left = Math.max(0, Math.floor(span / 1000));
+  for (const [size, unit] of UNITS) {
+    const part = Math.floor(left / size);
+    left %= size;
+    if (part || parts.length) parts.push(part ? lasting(part * size * 1000) : "");
+  }
+  return parts.slice(0, 2).filter(Boolean).join(" ") || lasting(0);
+}
+
 /** How long it is since. */
 export const since = (at: number | null, now = Date.now()): string => (at === null ? "–" : lasting(now - at));
 

@@ -1,10 +1,16 @@
-import type { PreviewDone, PreviewProgress } from "../gen/daggers/v1/preview_pb.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import type { PreviewDone, PreviewProgress, PreviewRangeSchema } from "../gen/daggers/v1/preview_pb.ts";
 import {
   PreviewDone_Empty as Empty,
   PreviewDone_Reason as Reason,
   PreviewProgress_Phase as Phase,
 } from "../gen/daggers/v1/preview_pb.ts";
 import { count, many } from "./format.ts";
+
+/** The range of the last minutes; with 0 none, which is as much as the query needs. */
+export const minutesBack = (minutes: number): MessageInitShape<typeof PreviewRangeSchema> | undefined =>
+  minutes ? { kind: { case: "last", value: durationFromMs(minutes * 60_000) } } : undefined;
 
 /** What a preview does now. */
 export function doing(progress: PreviewProgress | null): string {

@@ -69,7 +69,7 @@ export function asSelected(table: Table, sql: string): Table {
   );
 }
 /** A tag's name as some sinks have it, without what says in SELECT that it is one. */
-const unprefixed = (name: string): string => name.replace(/^(tag|label)_/, "");
+export const unprefixed = (name: string): string => name.replace(/^(tag|label)_/, "");
 const TIMES = ["window_timestamp", "rowtime", "event_timestamp"];
 
 function ordered<T>(table: Table, wanted: T[], is: (wanted: T, column: Column) => boolean): Table {
