@@ -166,6 +166,11 @@ def test_a_new_rule_is_red_nowhere_before_something_was_typed(visit: Opened) -> 
     expect(form).to_contain_text("The condition is required")
     page.get_by_label("True when").fill("orders >")
     expect(form.locator(".bad").nth(1)).not_to_contain_text("required")
+    form.get_by_role("combobox", name="Fires").select_option("when rows are missing")
+    expect(page.get_by_label("True when")).to_have_count(0)
+    expect(form.get_by_role("group", name="No row for").get_by_label("How many")).to_have_value("10")
+    expect(form.locator(".bad")).to_have_count(1)  # the name
+    assert page.evaluate(CHECKLIST) == []
     page.get_by_role("tab", name="Log").click()
     page.get_by_role("tab", name="Rules").click()
 

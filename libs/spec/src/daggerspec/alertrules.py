@@ -92,7 +92,7 @@ def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
     if rule.HasField("absent"):
         yield from _of_absence(path, rule)
     elif not rule.when.strip():
-        problem = "is required: a condition over the query's columns, or `absent`"
+        problem = "is required: a condition over the query's columns, or absent in its place"
         yield Violation(f"{path}.when", problem, "REQUIRED")
     for part in ("when", "resolve_when"):
         if len(getattr(rule, part)) > MAX_TEXT:
@@ -116,7 +116,7 @@ def _of_absence(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
     yield from fields.duration(f"{path}.absent", rule.absent, positive=True)
     for part in ("when", "for_windows", "for_time", "resolve_when", "clear"):
         if rule.HasField("for_time") if part == "for_time" else getattr(rule, part):
-            text = "is of a rule with rows, and `absent` is of one without: say one of both"
+            text = "is of a rule with rows, and absent of one without: say one of both"
             yield Violation(f"{path}.{part}", text, "CONFLICT")
 
 

@@ -44,6 +44,21 @@ describe("for how long a rule is true", () => {
   });
 });
 
+it("fires by a condition or by a silence, and says nothing of the other", () => {
+  const busy = rule({ when: "n > 3", forWindows: 2, clear: 0.2, key: ["tag_city"], summary: "{n}" });
+  const silent = rules.withKind(busy, "silence");
+  expect([rules.kindOf(busy), rules.kindOf(silent)]).toEqual(["condition", "silence"]);
+  expect(silent).toEqual(rule({ absent: durationFromMs(600_000), key: ["tag_city"], summary: "{n}" }));
+  expect([rules.causeText(silent), rules.holdText(silent)]).toEqual(["no row for 10 min", "–"]);
+  expect(rules.silenceOf(silent)).toEqual(["10", "minutes"]);
+  const shorter = rules.withSilence(silent, rules.timeOf("90", "seconds"));
+  expect(rules.silenceOf(shorter)).toEqual(["90", "seconds"]);
+  for (const text of ["", "-3", "x"])
+    expect(rules.withSilence(silent, rules.timeOf(text, "hours")).absent).toEqual(durationFromMs(0));
+  expect(rules.withKind(silent, "condition")).toEqual(rule({ key: ["tag_city"], summary: "{n}" }));
+  expect([rules.causeText(busy), rules.causeText(rule())]).toEqual(["n > 3", "–"]);
+});
+
 describe("the end of an incident", () => {
   it("is said in one of three ways, and not in two", () => {
     const share = rules.withEnding(rule({ resolveWhen: "n < 2" }), "share", "7");

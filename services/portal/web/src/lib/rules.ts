@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
+import { type Duration, durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import type { Alert } from "../gen/daggers/v1/alert_service_pb.ts";
 import { type Finding, type OutputColumn, OutputColumn_Role as Role } from "../gen/daggers/v1/findings_pb.ts";
 import { type AlertRule, AlertRuleSchema, RuleSeverity } from "../gen/daggers/v1/rules_pb.ts";
@@ -28,22 +28,24 @@ export const UNITS: readonly [string, number][] = [
   ["minutes", 60_000],
   ["hours", 3_600_000],
 ];
-/** What the time or the windows of a rule are counted in, in the greatest unit that it is whole in. */
-export function unitOf({ forTime }: AlertRule): string {
-  if (!forTime) return "windows";
-  const whole = UNITS.filter(([, size]) => size && durationMs(forTime) % size === 0);
-  return whole.at(-1)?.[0] ?? "seconds";
-}
+/** Those of them that are times. */
+export const TIMES = UNITS.filter(([, size]) => size);
+/** The greatest unit that a time is whole in. */
+const timeUnit = (time: Duration): string =>
+  TIMES.filter(([, size]) => durationMs(time) % size === 0).at(-1)?.[0] ?? "seconds";
+const sizeOf = (unit: string): number => UNITS.find(([each]) => each === unit)?.[1] ?? 0;
+/** What the time or the windows of a rule are counted in. */
+export const unitOf = ({ forTime }: AlertRule): string => (forTime ? timeUnit(forTime) : "windows");
 /** How many of a unit a rule has to be true for; empty: one window. */
 export function amountOf(rule: AlertRule, unit: string): string {
-  const size = UNITS.find(([each]) => each === unit)?.[1] ?? 0;
+  const size = sizeOf(unit);
   if (size && rule.forTime) return String(durationMs(rule.forTime) / size);
   return !size && rule.forWindows ? String(rule.forWindows) : "";
 }
 const MOST_WINDOWS = 2 ** 32 - 1;
 /** A rule that has to be true for so long; anything but a number above 0 is one window. */
 export function withHold(rule: AlertRule, amount: string, unit: string): AlertRule {
-  const size = UNITS.find(([each]) => each === unit)?.[1] ?? 0;
+  const size = sizeOf(unit);
   const number = Number(amount);
   if (!(number > 0)) return { ...rule, forWindows: 0, forTime: undefined };
   if (size) return { ...rule, forWindows: 0, forTime: durationFromMs(Math.round(number * size)) };
@@ -52,7 +54,37 @@ export function withHold(rule: AlertRule, amount: string, unit: string): AlertRu
 }
 /** 1 window, 3 windows, 10 min. */
 export const holdText = (rule: AlertRule): string =>
-  rule.forTime ? lasting(durationMs(rule.forTime)) : many(rule.forWindows || 1, "window");
+  rule.absent ? "–" : rule.forTime ? lasting(durationMs(rule.forTime)) : many(rule.forWindows || 1, "window");
+
+/** What makes a rule fire. */
+export type Kind = "condition" | "silence";
+export const KINDS: readonly [string, Kind][] = [
+  ["when a condition is true", "condition"],
+  ["when rows are missing", "silence"],
+];
+export const kindOf = (rule: AlertRule): Kind => (rule.absent ? "silence" : "condition");
+const FIRST_SILENCE = 600_000;
+/** A rule of this kind; what only the other kind says is taken out. */
+export const withKind = (rule: AlertRule, kind: Kind): AlertRule =>
+  kind === "condition"
+    ? { ...rule, absent: undefined }
+    : withSilence({ ...withEnding(withHold(rule, "", ""), "false", ""), when: "" }, FIRST_SILENCE);
+/** A rule that fires for keys without a row for so many ms. */
+export const withSilence = (rule: AlertRule, ms: number): AlertRule => ({
+  ...rule,
+  absent: durationFromMs(Math.max(0, Math.round(ms) || 0)),
+});
+/** How long a key has no row, and in which unit; that of a rule with a condition is empty. */
+export const silenceOf = ({ absent }: AlertRule): [string, string] => {
+  if (!absent) return ["", "minutes"];
+  const unit = timeUnit(absent);
+  return [String(durationMs(absent) / sizeOf(unit)), unit];
+};
+/** A time in ms, of a number and its unit. */
+export const timeOf = (amount: string, unit: string): number => Number(amount) * sizeOf(unit);
+/** What a rule fires by, in a line. */
+export const causeText = (rule: AlertRule): string =>
+  rule.absent ? `no row for ${lasting(durationMs(rule.absent))}` : rule.when || "–";
 
 /** When an incident is over, by the part of the rule that says it. */
 export type Ending = "false" | "condition" | "share";
@@ -155,6 +187,7 @@ export function faults(found: readonly Finding[], rules: readonly AlertRule[], a
 const TITLES: Record<string, string> = {
   name: "The name",
   when: "The condition",
+  absent: "The time",
   for_windows: "The number of windows",
   for_time: "The time",
   resolve_when: "The condition",
