@@ -23,7 +23,7 @@ from daggersql.ir.types import DOUBLE, Array, MapOf, Message, Struct, Type
 from daggersql.plan import Window, fixed_size
 from daggersql.rules import summary
 from daggersql.rules.compiled import CompiledRule, LimitComparison, PastValue, RuleFinding, RuleText
-from daggersql.rules.past import replace_calls
+from daggersql.rules.past import PastCalls
 from daggersql.syntax.parsing import parse_expression
 
 _ABOVE: Final = {Op.GREATER: True, Op.AT_LEAST: True, Op.LESS: False, Op.AT_MOST: False}
@@ -144,11 +144,10 @@ class _Compiler:
 
         def check() -> Expr:
             assert self._window is not None  # rules of other queries are refused before
-            node, past = replace_calls(
-                parse_expression(text, report), text, check_value, self._window, self._tags, report
-            )
-            self._past |= past
-            expression = rowconditions.check(node, self._query, report, dict.fromkeys(past, DOUBLE))
+            calls = PastCalls(self._window, self._tags, check_value, report)
+            node = calls.replace(parse_expression(text, report), text)
+            self._past |= calls.values
+            expression = rowconditions.check(node, self._query, report, dict.fromkeys(calls.values, DOUBLE))
             for call in expression.nodes():
                 if call.function:
                     say = f"A rule calls no {call.function}: compute it in the query, and name its column."

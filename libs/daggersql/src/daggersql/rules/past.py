@@ -1,6 +1,6 @@
 """`before(time, number)` in conditions of rules: what the number was in the window that ended so long before.
 
-    replace_calls    the tree of a condition -> the same with columns in place of calls, and what these have
+Each call becomes a column of the rows, which the driver adds (`PastValue`).
 
 Rows are the same thing at two times if all their tags are equal; of several rows in a window the greatest
 number counts. Where there was no row, or its number was NULL, the call is NULL.
@@ -9,7 +9,7 @@ number counts. Where there was no row, or its number was NULL, the call is NULL.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -30,90 +30,74 @@ _LAG: Final = re.compile(r"\s*(\d{1,7})\s*(s|m|h|d)\s*")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def replace_calls(
-    node: tree.Node,
-    text: str,
-    check: Callable[[tree.Node], Expr],
-    window: Window,
-    tags: Mapping[str, Type],
-    report: Report,
-) -> tuple[tree.Node, dict[str, PastValue]]:
-    """Replace each call by a column; return the tree, and the values by column.
+class PastCalls:
+    """Calls in the conditions of one rule."""
 
-    check: checks the expression of a number. tags: their types. What is wrong is reported, and read as NULL.
-    """
-    values: dict[str, PastValue] = {}
+    def __init__(
+        self, window: Window, tags: Mapping[str, Type], check: Callable[[tree.Node], Expr], report: Report
+    ) -> None:
+        """tags: their types. check: checks the expression of a number. What is wrong is reported."""
+        self._window, self._tags, self._check, self._report = window, tags, check, report
+        self.values: dict[str, PastValue] = {}
+        """The numbers that were found, by column."""
 
-    def replace(child: tree.Node) -> tree.Node:
-        if not (isinstance(child, tree.Anonymous) and child.name.lower() == NAME):
-            _replace_children(child, replace)
-            return child
-        value = _read(child, text, check, window, tags, report)
+    def replace(self, node: tree.Node, text: str) -> tree.Node:
+        """Replace each call in a condition by a column; one that is wrong by NULL."""
+        if not (isinstance(node, tree.Anonymous) and node.name.lower() == NAME):
+            for name, part in node.args.items():
+                if isinstance(part, list):
+                    node.args[name] = [
+                        self.replace(one, text) if isinstance(one, tree.Node) else one for one in part
+                    ]
+                elif isinstance(part, tree.Node):
+                    node.args[name] = self.replace(part, text)
+            return node
+        value = self._read(node, text)
         replaced: tree.Node = tree.Null()
         if value is not None:
-            values[value.column] = value
+            self.values[value.column] = value
             replaced = tree.Column(this=tree.Identifier(this=value.column, quoted=True))
-            replaced.this.meta.update(child.meta)
-        replaced.meta.update(child.meta)
+            replaced.this.meta.update(node.meta)
+        replaced.meta.update(node.meta)
         return replaced
 
-    return replace(node), values
+    def _read(self, call: tree.Anonymous, text: str) -> PastValue | None:
+        """Read a call; None where it is wrong."""
+        if len(call.expressions) != 2:
+            message = f"{NAME} takes a time and a number: {NAME}('7d', num_of_bookings)."
+            self._report.error("WRONG_ARGUMENT_COUNT", span_of(call), message)
+            return None
+        time, number = call.expressions
+        lag = self._read_lag(time)
+        value = self._check(number)
+        if not value.wrong and not fits(value.type, Family.NUMBER):
+            self._report.error("TYPE_MISMATCH", value.span, f"{NAME} reads a number of an earlier window.")
+        for name, kind in self._tags.items():
+            if not _tells_rows_apart(kind):
+                message = f"{NAME} finds a row of the past by its tags: {name} is no text or whole number."
+                self._report.error("TYPE_MISMATCH", span_of(call), message)
+        if lag is None or self._report.failed:
+            return None
+        begin, end = span_of(call)
+        spelt = f"nullif(CAST({sql_of(value)} AS DOUBLE), double('NaN'))"
+        column = PAST + digest_of(spelt, *self._tags, str(lag))
+        columns = tuple(dict.fromkeys(node.ref.path[0] for node in value.nodes() if node.ref is not None))
+        return PastValue(column, text[begin:end], lag, spelt, tuple(self._tags), columns)
+
+    def _read_lag(self, node: tree.Node) -> timedelta | None:
+        match = _LAG.fullmatch(node.name) if isinstance(node, tree.Literal) and node.is_string else None
+        lag = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else timedelta()
+        problem = ""
+        if not timedelta() < lag <= MOST_LAG:
+            problem = f"The time is a text like '7d', '1h' or '30m', of {MOST_LAG.days} days at most."
+        elif lag % self._window.slide:
+            slide = self._window.slide.total_seconds()
+            problem = f"No window ended then: it must be a multiple of the {slide:g} s from window to window."
+        if problem:
+            self._report.error("INVALID_ARGUMENT", span_of(node), problem)
+            return None
+        return lag
 
 
-def _replace_children(node: tree.Node, replace: Callable[[tree.Node], tree.Node]) -> None:
-    for name, part in node.args.items():
-        if isinstance(part, list):
-            node.args[name] = [replace(one) if isinstance(one, tree.Node) else one for one in part]
-        elif isinstance(part, tree.Node):
-            node.args[name] = replace(part)
-
-
-def _read(
-    call: tree.Anonymous,
-    text: str,
-    check: Callable[[tree.Node], Expr],
-    window: Window,
-    tags: Mapping[str, Type],
-    report: Report,
-) -> PastValue | None:
-    """Read a call; None where it is wrong, which is reported."""
-    if len(call.expressions) != 2:
-        message = f"{NAME} takes a time and a number: {NAME}('7d', num_of_bookings)."
-        report.error("WRONG_ARGUMENT_COUNT", span_of(call), message)
-        return None
-    time, number = call.expressions
-    lag = _read_lag(time, window, report)
-    value = check(number)
-    if not value.wrong and not fits(value.type, Family.NUMBER):
-        report.error("TYPE_MISMATCH", value.span, f"{NAME} reads a number of an earlier window.")
-    for name, kind in tags.items():
-        if not (kind in (*INTEGERS, BOOLEAN) or isinstance(kind, EnumText) or fits(kind, Family.TEXT)):
-            message = f"{NAME} finds a row of the past by its tags, and {name} is no text or whole number."
-            report.error("TYPE_MISMATCH", span_of(call), message)
-    if lag is None or report.failed:
-        return None
-    begin, end = span_of(call)
-    spelt = f"nullif(CAST({sql_of(value)} AS DOUBLE), double('NaN'))"
-    column = PAST + digest_of(spelt, *tags, str(lag))
-    return PastValue(column, text[begin:end], lag, spelt, tuple(tags), tuple(dict.fromkeys(_names(value))))
-
-
-def _read_lag(node: tree.Node, window: Window, report: Report) -> timedelta | None:
-    match = _LAG.fullmatch(node.name) if isinstance(node, tree.Literal) and node.is_string else None
-    lag = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else timedelta()
-    problem = ""
-    if not timedelta() < lag <= MOST_LAG:
-        problem = f"The time is a text like '7d', '1h' or '30m', of {MOST_LAG.days} days at most."
-    elif lag % window.slide:
-        slide = window.slide.total_seconds()
-        problem = (
-            f"No window ended then: the time must be a multiple of the {slide:g} s from window to window."
-        )
-    if problem:
-        report.error("INVALID_ARGUMENT", span_of(node), problem)
-        return None
-    return lag
-
-
-def _names(value: Expr) -> Iterator[str]:
-    return (node.ref.path[0] for node in value.nodes() if node.ref is not None)
+def _tells_rows_apart(kind: Type) -> bool:
+    return kind in (*INTEGERS, BOOLEAN) or isinstance(kind, EnumText) or fits(kind, Family.TEXT)
