@@ -14,8 +14,8 @@ from daggers.v1 import gateway_pb2, host_pb2, rules_pb2
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RULES = """\
 alerts:
-  - {name: busy, when: n > 8, key: [tag_city]}
-  - {name: never, when: n > 1000}
+  - {name: busy, when: orders > 8, key: [tag_city]}
+  - {name: never, when: orders > 1000}
 """
 
 

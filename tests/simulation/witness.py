@@ -219,6 +219,7 @@ class ControlWitness:
         since, drained = self._cordons.get(host, (record.time, False))
         if not drained and record.time - self._ends.get(host, since) > _LATE:
             raise Violation(f"{record.subject} leaves {host} at {record.sequence}, which nobody drains")
+        self._settle_movers()  # one that somebody has stopped or deleted since is not wanted any more
         mover = self._movers.get(host)
         if mover is not None and mover[0] != before.name:
             raise Violation(
@@ -372,6 +373,8 @@ class AlertWitness:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
+        self._outages: dict[int, int] = {}
+        """Epoch of the monitor that had the outage of each number without the log, the first of them."""
         self.sent: dict[tuple[str, int, int, int, str], str] = {}
         """What is recorded as sent, and by which record: dagger, condition, incident, notice, receiver."""
         self.claims: dict[int, datetime] = {}
@@ -403,7 +406,9 @@ class AlertWitness:
         for attempt in report.attempts:
             # Who stood still in the middle of sending is replaced, and the next one sends it, too.
             stale = replaced is not None and attempt.time.ToDatetime(tzinfo=UTC) > replaced
-            if attempt.HasField("sent") and not stale:
+            # Outages that two monitors had without the log are two, whatever their numbers are.
+            is_first = self._outages.setdefault(report.fired.meta.incident, epoch) == epoch
+            if attempt.HasField("sent") and not stale and is_first:
                 self._sent(f"attempt {attempt.sent.attempt} at {attempt.time}", attempt.sent)
 
     def _sent(self, by: str, message: alerts_pb2.NotificationSent) -> None:

@@ -92,13 +92,14 @@ class Replays:
     ) -> None:
         def decide(dagger: Dagger) -> Action | None:
             number = dagger.replay.attempt if dagger.replay is not None else 0
-            # What a leader before has intended may have been started by that, on this very host.
-            leader = self._fleet.leader.epoch if self._fleet.leader is not None else number
+            leader, host = self._fleet.leader, self._drivers.host
+            # A leader on this very host starts its own, and one before may have started what it intended.
+            is_elsewhere = leader is not None and leader.host != host and number > leader.epoch
             return next_agent_step(
                 dagger,
                 self._observe(dagger, alive, is_placed=True),
-                host=self._drivers.host,
-                is_own=number > max(since, leader, self._tried.get(name, 0)),
+                host=host,
+                is_own=is_elsewhere and number > max(since, self._tried.get(name, 0)),
                 now=self._now(),
             )
 
