@@ -60,6 +60,11 @@ def test_forty_lives_full_of_faults_without_a_violation(capsys: pytest.CaptureFi
     assert int(found[1]) > 1000
 
 
+@pytest.mark.parametrize("seed", [1923, 6105], ids="a leader comes to the host of a replay: {}".format)
+def test_a_life_in_which_something_was_wrong_once(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(seeds=1, first=seed) == 0, capsys.readouterr().out
+
+
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_ten_thousand_lives_of_every_fault_without_a_violation(capsys: pytest.CaptureFixture[str]) -> None:

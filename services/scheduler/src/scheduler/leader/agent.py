@@ -203,10 +203,10 @@ class Agent:
 
     async def _attend(self, name: str) -> None:
         for _ in range(STEPS):
-            dagger, leader = self._fleet.daggers[name], self._fleet.leader
-            if leader is None or not dagger.occupied or self._fleet.host_of(dagger) != self._drivers.host:
+            dagger, leader, host = self._fleet.daggers[name], self._fleet.leader, self._drivers.host
+            if leader is None or leader.host == host or not self.is_newest:
                 return
-            if not self.is_newest:
+            if not dagger.occupied or self._fleet.host_of(dagger) != host:
                 return
             epoch = self._epoch = self._fleet.standing(self._drivers.host).epoch
             action = next_step(

@@ -91,17 +91,14 @@ class Replays:
         self, name: str, alive: dict[str, list[Attempt]], write: Write, since: int
     ) -> None:
         def decide(dagger: Dagger) -> Action | None:
-            number = dagger.replay.attempt if dagger.replay is not None else 0
             leader, host = self._fleet.leader, self._drivers.host
-            # A leader on this very host starts its own, and one before may have started what it intended.
-            is_elsewhere = leader is not None and leader.host != host and number > leader.epoch
-            return next_agent_step(
-                dagger,
-                self._observe(dagger, alive, is_placed=True),
-                host=host,
-                is_own=is_elsewhere and number > max(since, self._tried.get(name, 0)),
-                now=self._now(),
-            )
+            if leader is None or leader.host == host:
+                return None  # one on this very host does it all itself, and may lead since a moment ago
+            number = dagger.replay.attempt if dagger.replay is not None else 0
+            # What a leader before has intended may have been started by that, on this very host.
+            tried = max(since, leader.epoch, self._tried.get(name, 0))
+            observation = self._observe(dagger, alive, is_placed=True)
+            return next_agent_step(dagger, observation, host=host, is_own=number > tried, now=self._now())
 
         def start(dagger: Dagger) -> Awaitable[None]:
             assert dagger.replay is not None
