@@ -47,7 +47,7 @@ class Query:
             is_reached=lambda: False,
             record_written=lambda _: None,
             write=lambda *_: (report, {}),
-            begin_batch=lambda rows: rows,
+            begin_batch=lambda rows, _: rows,
             select=list,
             end_batch=lambda *_: None,
         )

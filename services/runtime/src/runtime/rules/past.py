@@ -161,7 +161,7 @@ class Past:
             self._drop(name, [window for window in series.windows if window <= oldest[name]])
         while (size := sum(series.size for series in self._series.values())) > MOST_VALUES:
             name, series = max(self._series.items(), key=lambda item: item[1].size)
-            logger().warning("rules.past_too_large", numbers=size, most=MOST_VALUES)
+            logger().warning("rules.past_truncated", numbers=size, most=MOST_VALUES)
             self._drop(name, series.windows[: max(len(series.windows) // 10, 1)])
 
     def _drop(self, name: str, windows: Sequence[int]) -> None:
