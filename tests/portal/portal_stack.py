@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,27 +39,36 @@ def serving_stack(stack: Stack, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def fed(bookings: Bookings) -> Iterator[None]:
-    """Bookings of three cities: those of the last minute, and then one after another as they happen."""
+def repeating(step: Callable[[int], None]) -> Iterator[None]:
+    """Call a step ten times a second in a thread, with numbers from 1, for as long as the block lasts."""
     over = threading.Event()
 
-    def at(second: float, number: int) -> bytes:
-        return booking(second - NOON, city_id=number % 3 + 1, fare=2.5)
-
-    def feed() -> None:
+    def repeat() -> None:
         number = 0
         while not over.wait(0.1):
             number += 1
-            bookings.produce(at(time.time(), number))
-        bookings.flush()
+            step(number)
 
-    now = time.time()
-    bookings.write(at(now - second, second) for second in range(BEFORE_S, 0, -1))
-
-    thread = threading.Thread(target=feed)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
+
+
+@contextmanager
+def fed(bookings: Bookings) -> Iterator[None]:
+    """Bookings of three cities: those of the last minute, and then one after another as they happen."""
+
+    def at(second: float, number: int) -> bytes:
+        return booking(second - NOON, city_id=number % 3 + 1, fare=2.5)
+
+    now = time.time()
+    bookings.write(at(now - second, second) for second in range(BEFORE_S, 0, -1))
+    try:
+        with repeating(lambda number: bookings.produce(at(time.time(), number))):
+            yield
+    finally:
+        bookings.flush()

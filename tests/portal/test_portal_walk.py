@@ -7,7 +7,6 @@ the stack's log, and a portal before it.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from google.protobuf import message_factory
 from playwright.sync_api import Browser, Page, expect
 from tests.integration.cli import Cli
 from tests.portal.conftest import Visit, visiting
-from tests.portal.portal_stack import LAUNCH_MS, serving_stack
+from tests.portal.portal_stack import LAUNCH_MS, repeating, serving_stack
 
 from protofiles import UploadedFile, compile_files
 
@@ -98,7 +97,7 @@ def world(stack: Stack, tmp_path: Path) -> Iterator[UnregisteredTopic]:
 @contextmanager
 def feeding(kafka: str, topic: str, kind: Any) -> Iterator[None]:
     """Rides, ten a second, for as long as the block lasts."""
-    over, producer = threading.Event(), Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka})
 
     def ride(number: int, at: float) -> bytes:
         record = kind(id=f"r-{number}", state=1 + number % 2)
@@ -106,24 +105,18 @@ def feeding(kafka: str, topic: str, kind: Any) -> Iterator[None]:
         encoded: bytes = record.SerializeToString()
         return encoded
 
-    def feed() -> None:
-        number = 0
-        while not over.wait(0.1):
-            number += 1
-            producer.produce(topic, ride(number, time.time()))
-            producer.poll(0)
-        producer.flush(30)
+    def feed(number: int) -> None:
+        producer.produce(topic, ride(number, time.time()))
+        producer.poll(0)
 
     for number in range(60):
         producer.produce(topic, ride(number, time.time() - 60 + number))
     producer.flush(30)
-    thread = threading.Thread(target=feed)
-    thread.start()
     try:
-        yield
+        with repeating(feed):
+            yield
     finally:
-        over.set()
-        thread.join()
+        producer.flush(30)
 
 
 def walk(page: Page, world: UnregisteredTopic, name: str) -> dict[str, float]:

@@ -42,15 +42,19 @@ def digest(rule: rules_pb2.AlertRule) -> str:
 
 def digest_of_all(rules: Iterable[rules_pb2.AlertRule]) -> str:
     """Return a digest of all rules of a dagger, in their order."""
-    return blake2b("\0".join(map(digest, rules)).encode(), digest_size=8).hexdigest()
+    return digest_texts(map(digest, rules))
 
 
 def key_digest(key: Mapping[str, str]) -> str:
     """Return a digest of the values that an incident is of, by column; empty for no values."""
     if not key:
         return ""
-    text = "\0".join(part for name in sorted(key) for part in (name, key[name]))
-    return blake2b(text.encode(), digest_size=8).hexdigest()
+    return digest_texts(part for name in sorted(key) for part in (name, key[name]))
+
+
+def digest_texts(texts: Iterable[str]) -> str:
+    """Return a digest of texts in their order."""
+    return blake2b("\0".join(texts).encode(), digest_size=8).hexdigest()
 
 
 def format_key(key: Mapping[str, str]) -> str:

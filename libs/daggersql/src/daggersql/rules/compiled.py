@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from hashlib import blake2b
 
 from daggers.v1 import rules_pb2
 
@@ -84,7 +83,7 @@ class PastValue:
     @property
     def series(self) -> str:
         """Name of the series that has the number window by window: the same whatever the lag."""
-        return digest_of(self.number, *self.key)
+        return alertrules.digest_texts((self.number, *self.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +119,3 @@ class RuleFinding:
     number: int
     part: str
     finding: Finding
-
-
-def digest_of(*texts: str) -> str:
-    """Return a digest of texts, for a name."""
-    return blake2b("\0".join(texts).encode(), digest_size=6).hexdigest()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
+from daggerspec.alertrules import digest_texts
 from daggerspec.columns import PAST
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.findings import Report
@@ -20,7 +21,7 @@ from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family, fits
 from daggersql.ir.types import BOOLEAN, INTEGERS, EnumText, Type
 from daggersql.plan import Window
-from daggersql.rules.compiled import PastValue, digest_of
+from daggersql.rules.compiled import PastValue
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import span_of
 
@@ -80,7 +81,7 @@ class PastCalls:
             return None
         begin, end = span_of(call)
         spelt = f"nullif(CAST({sql_of(value)} AS DOUBLE), double('NaN'))"
-        column = PAST + digest_of(spelt, *self._tags, str(lag))
+        column = PAST + digest_texts((spelt, *self._tags, str(lag)))
         columns = tuple(dict.fromkeys(node.ref.path[0] for node in value.nodes() if node.ref is not None))
         return PastValue(column, text[begin:end], lag, spelt, tuple(self._tags), columns)
 

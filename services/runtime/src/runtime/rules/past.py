@@ -224,7 +224,7 @@ class Past:
         lag = value.lag // _MICROSECOND
         if end - begin <= lag:
             return stored[0] if stored else F.lit(None).cast("double")
-        keys = "".join(f"{_ROW}.{quote_name(name)}, " for name in value.key).rstrip(", ")
+        keys = ", ".join(f"{_ROW}.{quote_name(name)}" for name in value.key)
         partition = f"PARTITION BY {keys} " if keys else ""
         then = f"INTERVAL '{lag // 1_000_000}' SECOND PRECEDING"
         within = F.expr(

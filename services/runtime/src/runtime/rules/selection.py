@@ -73,10 +73,10 @@ class RowSelection:
     ) -> Sequence[int]:
         """Choose the places of a rule's rows. keys_of: returns the key of each row by its columns."""
         rule, selected = self._rules[number], self._keys[number]
-        any_true = f"{RULE_ANY}{number}"
-        is_true = batch.column(any_true if any_true in batch.schema.names else f"{RULE}{number}")
         if rule.takes_all:
             return range(batch.num_rows)
+        any_true = f"{RULE_ANY}{number}"
+        is_true = batch.column(any_true if any_true in batch.schema.names else f"{RULE}{number}")
         if not rule.active and not pc.any(is_true).as_py():
             return ()
         places: list[int] = []
