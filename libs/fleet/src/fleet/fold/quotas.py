@@ -291,7 +291,9 @@ def uses(
 
 def has_warning(catalogue: Catalogue, team: str) -> bool:
     """Tell whether a team has a quota that warns."""
-    return any(of(catalogue, team, name).HasField("soft") for name in WORDS)
+    entry = catalogue.teams.get(team)
+    fields = entry.value.quotas.ListFields() if entry is not None else ()
+    return any(field.name in WORDS and quota.HasField("soft") for field, quota in fields)
 
 
 def find_exceeded(catalogue: Catalogue, team: str, used: Uses) -> Iterator[tuple[str, int]]:

@@ -191,7 +191,7 @@ def _of_its_work(dagger: Dagger, watch: Watch, evidence: Evidence, now: datetime
         return
     heartbeat = evidence.heartbeat or Heartbeat()
     texts, of_query = driver_warnings(heartbeat), findings(heartbeat)
-    reasons = [reason for reason in _reasons(dagger, evidence, now) if reason in texts]
+    reasons = [reason for reason in _reasons(dagger, evidence, now) if reason in texts] if texts else []
     for code in (*reasons, *(code for code in texts if code not in reasons)):
         if not (code == LATE_RECORDS and Reason.LATE_ROWS in texts):
             entry = ADVICE.get(code, OF_THE_QUERY if code in of_query else UNKNOWN_CODE)

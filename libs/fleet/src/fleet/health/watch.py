@@ -32,6 +32,7 @@ _LIMITS: Final = Limits()
 _LATE_US: Final = 60_000_000
 # One for the samples of all: a fleet has sixty of each dagger.
 _NONE: Final[Mapping[str, int]] = {}
+_NOTHING: Final[Counter[str]] = Counter()
 
 
 T = TypeVar("T", "Sample", Backlog)
@@ -218,7 +219,8 @@ def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
         return Recent()
     samples = _within(window, watch.samples)
     first, last = samples[0], samples[-1]
-    quarantined = Counter(last.quarantined) - Counter(first.quarantined)
+    # Lists of a fleet ask three times for each dagger, of which few set anything aside.
+    quarantined = Counter(last.quarantined) - Counter(first.quarantined) if last.quarantined else _NOTHING
     kept_back_since = None
     if quarantined:  # as of few daggers: a look through all samples takes longer than all else here
         begun = sum(first.quarantined.values())
@@ -232,7 +234,7 @@ def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
         late=last.late - first.late,
         late_windows=last.late_windows - first.late_windows,
         quarantined=quarantined,
-        refused=Counter(last.refused) - Counter(first.refused),
+        refused=Counter(last.refused) - Counter(first.refused) if last.refused else _NOTHING,
         kept_back_since=kept_back_since,
     )
 
