@@ -20,7 +20,7 @@ from tests.integration.faults import belonging, until
 
 pytestmark = pytest.mark.integration
 DAGGERS = Path(sys.executable).with_name("daggers")
-NAMES = ["kafka", "influxdb", "gateway", "scheduler", "alert-receiver", "health-monitor", "portal"]
+NAMES = ["kafka", "influxdb", "gateway", "alert-receiver", "scheduler", "health-monitor", "portal"]
 
 
 class Local:

@@ -1,19 +1,18 @@
-"""Start the embedded stack: what is missing of it, in order, each part ready before the next."""
+"""Start the embedded stack: what is missing of it, in order, and side by side where no part needs another."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from daggers.v1 import gateway_pb2
-
 from chassis.files import make_private
-from cli.environment import environment
 from cli.errors import CliError, RefusedError
 from cli.framework.gateway import Gateway
 from cli.output.progress import Report, Steps
-from devstack import broker, influxdb, ports, processes, services, state, tokens
+from devstack import ports, processes, services, state, tokens
+from devstack.parts import StackPart, order_parts
 from devstack.process_table import listening_ports
 from devstack.processes import StackProcess
 from devstack.state import Influx, Stack
@@ -27,26 +26,6 @@ TAIL_LINES, TAIL_BYTES = 15, 16_384
 PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "health", "alerts", "portal")
 
 
-@dataclass(frozen=True)
-class StackPart:
-    """One process of the stack.
-
-    prepare: writes its files, before it is started.
-    words, env: its command line and environment.
-    ready: whether it serves; asked again and again.
-    port: where it listens; 0 when it does not.
-    folder: where it works; None: beside its log.
-    """
-
-    name: str
-    prepare: Callable[[], None]
-    words: Callable[[], Sequence[str]]
-    env: Mapping[str, str]
-    ready: Callable[[], bool]
-    port: int = 0
-    folder: Path | None = None
-
-
 def is_up(stack: Stack, only: str | None = None) -> bool:
     """Tell whether every process of the stack runs, or the one named by `only`."""
     return all(stack.running(name) for name in selected_names(stack, only))
@@ -55,7 +34,7 @@ def is_up(stack: Stack, only: str | None = None) -> bool:
 def process_names(stack: Stack) -> tuple[str, ...]:
     """Return the names of the processes that make up the stack, in the order of starting."""
     database = () if stack.own_influx else ("influxdb",)
-    return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor", "portal")
+    return ("kafka", *database, "gateway", "alert-receiver", "scheduler", "health-monitor", "portal")
 
 
 def selected_names(stack: Stack, only: str | None) -> tuple[str, ...]:
@@ -131,26 +110,15 @@ def up(
     started: list[StackProcess] = []
     names = selected_names(stack, only)
     try:
-        for part in _parts(stack, tools, monitor_env):
-            if part.name not in names or stack.running(part.name):
-                continue
-            part.prepare()
-            with steps.step(part.name) as report:
-                log = stack.log(part.name)
-                make_private(log.parent)
-                begin = log.stat().st_size if log.exists() else 0
-                process = processes.start(
-                    part.name,
-                    part.words(),
-                    stack=stack.state_dir,
-                    log=log,
-                    env=part.env,
-                    folder=part.folder,
-                )
-                started.append(process)
-                stack = stack.with_process(process)
-                state.save(stack)
-                _await_ready(part, process, begin, report)
+        for side_by_side in order_parts(stack, tools, monitor_env):
+            starts = []
+            for part in side_by_side:
+                if part.name in names and not stack.running(part.name):
+                    starts.append(_start(part, stack))
+                    started.append(starts[-1].process)
+                    stack = stack.with_process(starts[-1].process)
+                    state.save(stack)
+            _await_ready(starts, steps)
         if only is None:
             with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
                 services.register_cluster(gateway, stack)
@@ -175,108 +143,58 @@ def tail(log: Path, begin: int = 0) -> str:
     return "\n".join(text.splitlines()[-TAIL_LINES:])
 
 
-def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[StackPart]:
-    kafka = StackPart(
-        "kafka",
-        lambda: broker.prepare(stack, tools),
-        lambda: broker.command(stack, tools),
-        environment(),
-        lambda: broker.ready(stack),
-        stack.ports["kafka"],
-        broker.folder(stack),
+@dataclass(frozen=True)
+class _Start:
+    """A part that has been started.
+
+    log_begin: position in its log at which this start begins, in bytes.
+    """
+
+    part: StackPart
+    process: StackProcess
+    log_begin: int
+
+
+def _start(part: StackPart, stack: Stack) -> _Start:
+    part.prepare()
+    log = stack.log(part.name)
+    make_private(log.parent)
+    begin = log.stat().st_size if log.exists() else 0
+    process = processes.start(
+        part.name, part.words(), stack=stack.state_dir, log=log, env=part.env, folder=part.folder
     )
-    influx = StackPart(
-        "influxdb",
-        lambda: influxdb.prepare(stack),
-        lambda: influxdb.command(stack, tools),
-        environment(),
-        lambda: influxdb.ready(stack),
-        stack.ports["influx"],
-    )
-    gateway = StackPart(
-        "gateway",
-        lambda: None,
-        services.gateway_command,
-        services.gateway_environment(stack),
-        lambda: services.gateway_ready(stack),
-        stack.ports["gateway"],
-    )
-    leadership = _Leadership(stack)
-    scheduler = StackPart(
-        "scheduler",
-        leadership.remember,
-        services.scheduler_command,
-        services.scheduler_environment(stack, tools),
-        leadership.taken,
-    )
-    receiver = StackPart(
-        "alert-receiver",
-        lambda: None,
-        lambda: services.receiver_command(stack),
-        services.receiver_environment(),
-        lambda: services.receiver_ready(stack),
-        stack.ports["alerts"],
-    )
-    claims = _MonitorClaims(stack)
-    monitor = StackPart(
-        "health-monitor",
-        claims.remember,
-        services.monitor_command,
-        {**services.monitor_environment(stack), **monitor_env},
-        claims.new,
-    )
-    portal = StackPart(
-        "portal",
-        lambda: None,
-        services.portal_command,
-        services.portal_environment(stack),
-        lambda: services.portal_ready(stack),
-        stack.ports["portal"],
-    )
-    return [kafka, influx, gateway, scheduler, receiver, monitor, portal]
+    return _Start(part, process, begin)
 
 
-class _MonitorClaims:
-    """Tell whether the health monitor that is being started has come to lead."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
-        self._before: frozenset[str] = frozenset()
-
-    def remember(self) -> None:
-        self._before = services.monitor_claims(self._stack)
-
-    def new(self) -> bool:
-        return bool(services.monitor_claims(self._stack) - self._before)
-
-
-class _Leadership:
-    """Tell whether the scheduler that is being started has come to lead."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
-        self._before = -1
-
-    def remember(self) -> None:
-        with Gateway(self._stack.gateway, token_file=self._stack.token_file) as gateway:
-            answer = gateway.call(gateway.catalog.ListClusters, gateway_pb2.ListClustersRequest())
-        self._before = answer.sequence
-
-    def taken(self) -> bool:
-        with Gateway(self._stack.gateway, token_file=self._stack.token_file) as gateway:
-            return services.scheduler_leads(gateway, self._before)
+def _await_ready(starts: Sequence[_Start], steps: Steps) -> None:
+    """Wait until all of them serve. Raises RefusedError with the last lines of a log."""
+    since = time.monotonic()
+    with ExitStack() as all_steps:
+        waiting: list[tuple[_Start, ExitStack, Report]] = []
+        for start in starts:
+            step = all_steps.enter_context(ExitStack())
+            waiting.append((start, step, step.enter_context(steps.step(start.part.name))))
+        while waiting:
+            waited = time.monotonic() - since
+            for start, step, report in tuple(waiting):
+                if _is_ready(start, waited):
+                    step.close()
+                    waiting.remove((start, step, report))
+                else:
+                    report(f"({waited:.0f} s)")
+            if waiting:
+                time.sleep(POLL_S)
 
 
-def _await_ready(part: StackPart, process: StackProcess, begin: int, report: Report) -> None:
-    start = time.monotonic()
-    while not (part.ready() and _listens(part, process)):
-        waited = time.monotonic() - start
-        if not process.alive():
-            raise _did_not_start(part, process, begin, "ended at once")
-        if waited > READY_S:
-            raise _did_not_start(part, process, begin, f"was not ready after {READY_S:.0f} s")
-        report(f"({waited:.0f} s)")
-        time.sleep(POLL_S)
+def _is_ready(start: _Start, waited: float) -> bool:
+    """Tell whether it serves. Raises RefusedError where it has ended, or waited too long."""
+    if start.part.ready() and _listens(start.part, start.process):
+        return True
+    if not start.process.alive():
+        raise _did_not_start(start, "ended at once")
+    if waited > READY_S:
+        raise _did_not_start(start, f"was not ready after {READY_S:.0f} s")
+    return False
 
 
 def _listens(part: StackPart, process: StackProcess) -> bool:
@@ -285,12 +203,13 @@ def _listens(part: StackPart, process: StackProcess) -> bool:
     return not part.port or any(part.port in listening_ports(member) for member in members)
 
 
-def _did_not_start(part: StackPart, process: StackProcess, begin: int, failure: str) -> CliError:
-    last = tail(Path(process.log), begin)
+def _did_not_start(start: _Start, failure: str) -> CliError:
+    name, log = start.part.name, start.process.log
+    last = tail(Path(log), start.log_begin)
     return RefusedError(
-        f"{part.name} {failure}; its log is {process.log}",
+        f"{name} {failure}; its log is {log}",
         reason="NOT_STARTED",
-        findings=[{"code": "LAST_LOG_LINES", "field": part.name, "message": last}] if last else [],
+        findings=[{"code": "LAST_LOG_LINES", "field": name, "message": last}] if last else [],
     )
 
 
