@@ -35,11 +35,10 @@ def text() -> str:
 
 
 def _section(name: str) -> str:
-    kind = receivers.kind(name)
-    fields = kind.Settings.model_fields.items()
+    fields = receivers.kind(name).Settings.model_fields.items()
     keys = ["| key of a team's file | is |", "|---|---|", *(_key_row(field, info) for field, info in fields)]
-    variables = ["| variable | is |", "|---|---|", *(_row(name, field, info) for field, info in fields)]
-    tables = [*keys, "", *variables, ""] if kind.IN_SETTINGS else [*keys, ""]
+    rows = [_row(name, field, info) for field, info in receivers.list_variables(name).items()]
+    tables = [*keys, "", *(["| variable | is |", "|---|---|", *rows, ""] if rows else [])]
     return "\n".join([f"## {name}", receivers.about(name), "", *tables, *_messages(name)])
 
 
@@ -51,7 +50,7 @@ def _messages(name: str) -> Iterator[str]:
 
 
 def _key_row(field: str, info: FieldInfo) -> str:
-    secret = ", a secret" if info.annotation is SecretStr else ""
+    secret = ", a secret" if receivers.is_secret(info) else ""
     return f"| `{field}`{'' if info.is_required() else ', optional'}{secret} | {info.description} |"
 
 
