@@ -159,7 +159,9 @@ class Page:
             return f"{base}/teams/{self.alert.dagger.removeprefix(TEAM)}"
         if self.alert.dagger.startswith(HOST):
             return f"{base}/hosts"
-        if self.alert.dagger.startswith((CLUSTER, STORE)):
+        if self.alert.dagger.startswith(CLUSTER):
+            return f"{base}/clusters/{self.alert.dagger.removeprefix(CLUSTER)}"
+        if self.alert.dagger.startswith(STORE):
             return base
         if self.alert.dagger.startswith(PRINCIPAL):
             return f"{base}/audit?principal={quote(self.alert.dagger.removeprefix(PRINCIPAL), safe=':@')}"
