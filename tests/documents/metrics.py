@@ -31,8 +31,8 @@ about daggers](operations.md#alerts) are the health monitor's.
 A scrape is answered by the service's own loop. One that hangs fails the scrape, so `up` is 0.
 """
 _EVERY: Final = """## Every service
-The health monitor takes no calls, and tells of none. The portal reads no log, and tells of calls in its own
-way.
+The health monitor takes no calls but callbacks, and tells of those in its own way. The portal reads no log,
+and tells of calls in its own way.
 
 """
 SHARED: Final = chassis.metrics.DECLARED

@@ -31,14 +31,13 @@ NAMED_S = 10.0
 BUSY_S = 5.0
 """What a busy machine may add."""
 PAGED_S = 150.0
-GAP_S = 20.0
-"""Without a record for so long, input is missed."""
+GAP_S = 60.0
+"""Without a record for so long, input is missed: the least that a dagger may say."""
 PORTAL = "https://portal.example"
 LIMITS = {
     "DAGGERS_MONITOR_HOLD_S": "1",
     "DAGGERS_MONITOR_RESOLVE_HOLD_S": "3",
     "DAGGERS_MONITOR_PROGRESS_S": "15",
-    "DAGGERS_MONITOR_INPUT_GAP_S": f"{GAP_S:g}",
     "DAGGERS_MONITOR_KAFKA_AWAY_S": "10",
     "DAGGERS_MONITOR_PORTAL_URL": PORTAL,
 }
@@ -222,7 +221,8 @@ def test_on_call_is_told_what_is_wrong_of_seven_faults(stack: Stack, tmp_path: P
         around.enter_context(impatient_monitor(stack, told, tmp_path))
         database = around.enter_context(Proxy(port_of(stack.influx["url"])))
         sink = {"influx": {"url": database.url, "token": {"file": str(token)}}}
-        name, file = bookings.dagger(tmp_path, sql=SQL, sinks=[sink], start="latest")
+        conditions = {"no_input": {"limit": f"{GAP_S:g}s"}}
+        name, file = bookings.dagger(tmp_path, sql=SQL, sinks=[sink], start="latest", conditions=conditions)
         on_call = OnCall(cli, name, told, say)
         cli("apply", "-f", file, "--wait")
         around.enter_context(producer.running())
@@ -241,7 +241,7 @@ def test_on_call_is_told_what_is_wrong_of_seven_faults(stack: Stack, tmp_path: P
         on_call.is_paged("late rows", begun)
 
         # 3. All of them fall silent, after they wrote for long enough to be missed.
-        until(lambda: time.time() - producer.since > 2 * GAP_S)
+        until(lambda: time.time() - producer.since > 2 * GAP_S, deadline_s=3 * GAP_S)
         producer.falls_silent()
         page, _ = on_call.is_paged("no input", producer.last)
         on_call.sees("no input", page.at, alerts("NO_INPUT"))

@@ -451,6 +451,42 @@ def test_the_newest_acknowledgement_counts_the_same_again_changes_nothing_and_it
     assert not ledger.apply(record(6, ended))
 
 
+def test_a_callback_counts_once_whatever_came_between() -> None:
+    callback = acknowledge(actor="pagerduty:P1 (Ada)")
+    callback.receiver = "pagerduty"
+    ledger = given(STARTED, fired())
+    first = ledger.apply(record(2, callback, id_="callback/1"))
+    ledger.apply(record(3, acknowledge(actor="user:bob")))
+
+    assert (first, ledger.apply(record(4, callback, id_="callback/1"))) == (True, False)
+    assert find_author(ledger, 5) == "user:bob"
+    assert ledger.apply(record(5, callback, id_="callback/2"))
+    assert find_author(ledger, 6) == "pagerduty:P1 (Ada)"
+
+
+def test_a_receiver_takes_back_what_was_acknowledged_at_itself_alone() -> None:
+    ended = alerts_pb2.AcknowledgementEnded(incidents=[meta()], actor="pagerduty", receiver="pagerduty")
+    callback = acknowledge(actor="pagerduty:P1 (Ada)")
+    callback.receiver = "pagerduty"
+    elsewhere, own = given(STARTED, fired(), acknowledge()), given(STARTED, fired(), callback)
+
+    assert (elsewhere.apply(record(3, ended)), find_author(elsewhere, 4)) == (False, "user:ada")
+    assert (own.apply(record(3, ended)), find_author(own, 4)) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("receiver", "due"),
+    [("", ["pagerduty"]), ("slack", ["pagerduty"]), ("pagerduty", [])],
+)
+def test_who_calls_back_is_not_told_of_its_own_acknowledgement(receiver: str, due: list[str]) -> None:
+    event = acknowledge()
+    event.receiver = receiver
+
+    alert = given(STARTED, fired(), event).alert("bookings", FAILED)
+
+    assert list(alert.acknowledgement_deliveries) == due
+
+
 def test_several_are_acknowledged_at_once_whatever_epoch_leads_and_those_that_are_not_open_stay() -> None:
     ledger = given(STARTED, OTHER, fired(epoch=1), fired(epoch=1, dagger="orders"))
     ledger.apply(record(4, acknowledge("bookings", "orders", "nothing")))

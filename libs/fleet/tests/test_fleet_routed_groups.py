@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -66,9 +67,10 @@ class AlertStory:
         meta = alerts_pb2.AlertMeta(dagger=dagger, condition=FAILED, incident=incident)
         self.add(second, alerts_pb2.AlertResolved(meta=meta, summary="over"))
 
-    def acknowledge(self, second: float, *daggers: str) -> None:
+    def acknowledge(self, second: float, *daggers: str, receiver: str = "") -> None:
         metas = [self.ledger.alert(dagger, FAILED).meta() for dagger in daggers]
-        self.add(second, alerts_pb2.AlertAcknowledged(incidents=metas, actor="user:ada"))
+        event = alerts_pb2.AlertAcknowledged(incidents=metas, actor="user:ada", receiver=receiver)
+        self.add(second, event)
 
     def find(self, second: float, receiver: str = "pricing/slack") -> Notify | None:
         now = NOON + second * SECOND
@@ -262,6 +264,47 @@ def test_what_fires_anew_is_nobodys_and_is_reminded_of() -> None:
 
     assert (story.take(70), delivery.done) == (None, True)
     assert story.take(3_610) == ("a", "")
+
+
+def is_acknowledgement(due: Notify | None) -> bool:
+    return due is not None and get_group(due).acknowledged
+
+
+def test_a_pager_is_not_told_of_what_was_acknowledged_at_itself_but_of_the_rest() -> None:
+    pager = "pricing/pagerduty"
+    story = AlertStory(replace(DESTINATION, receivers=(pager,), escalate_to=()))
+    story.fire(0, "a")
+    story.take(10, pager)
+    story.acknowledge(20, "a", receiver=pager)
+    own = story.find(70, pager)
+    story.fire(80, "b")
+    news = story.take(130, pager)
+    story.acknowledge(140, "b")
+
+    assert (own, news) == (None, ("a b", ""))
+    assert is_acknowledgement(story.find(190, pager))
+
+
+def test_what_a_receiver_was_told_of_a_group_is_found_by_its_key() -> None:
+    story = AlertStory()
+    story.fire(0, "a")
+    story.fire(1, "b")
+    due = story.find(10)
+    story.take(10)
+    story.resolve(20, "b")
+    story.fire(30, "c")
+    assert due is not None
+    key = get_group(due).dedup_key
+
+    def find(receiver: str, second: float, dedup_key: str = key) -> list[str]:
+        instant = NOON + second * SECOND
+        alerts = story.ledger.routed.list_announced(dedup_key, receiver, instant)
+        return [alert.dagger for alert in alerts]
+
+    assert find("pricing/slack", 40) == ["a"]  # b is over, of c it was not told yet
+    assert find("pricing/slack", -1) == []
+    assert find("pricing/pagerduty", 40) == []
+    assert find("pricing/slack", 40, f"{key}0") == []
 
 
 def test_what_nobody_acknowledges_is_told_to_the_next() -> None:

@@ -260,6 +260,7 @@ def test_a_link_is_told_only_where_there_is_a_portal() -> None:
 
     assert failed.link == "https://daggers.example/daggers/completed_bookings"
     assert told(alerts_pb2.ALERT_CONDITION_KAFKA_AWAY).link == "https://daggers.example"
+    assert told(alerts_pb2.ALERT_CONDITION_SPARK_AWAY).link == "https://daggers.example/clusters/blue"
     assert told(alerts_pb2.ALERT_CONDITION_TEAM_QUOTA).link == "https://daggers.example/teams/pricing"
     assert told(alerts_pb2.ALERT_CONDITION_REFUSALS).link == (
         "https://daggers.example/audit?principal=user:ada@example.org"

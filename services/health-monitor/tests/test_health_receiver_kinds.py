@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from chassis.settings import explain
 from daggerspec import receivers as of_teams
@@ -144,11 +143,11 @@ def test_the_contract_suite_finds_a_new_kind(pigeon: Path) -> None:
 def test_what_a_team_may_say_of_a_receiver_is_what_it_takes() -> None:
     fields = {kind: receivers.kind(kind).Settings.model_fields.items() for kind in receivers.names()}
     secrets = {
-        kind: {name: field.is_required() for name, field in of if field.annotation is SecretStr}
+        kind: {name: field.is_required() for name, field in of if receivers.is_secret(field)}
         for kind, of in fields.items()
     }
     others = {
-        kind: {name: field.is_required() for name, field in of if field.annotation is not SecretStr}
+        kind: {name: field.is_required() for name, field in of if not receivers.is_secret(field)}
         for kind, of in fields.items()
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from aiohttp import web
 from conftest import Stack
@@ -22,6 +24,7 @@ from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2, telemetry_p
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 from tests.integration.faults import kill, lasting, up
+from tests.oidc.conftest import free_port
 from tests.proxy import Proxy, port_of
 
 from chassis.settings import variable
@@ -29,6 +32,7 @@ from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
 from fleet.health.degradation import Limits
 from health_monitor.__main__ import serve
+from health_monitor.callbacks import sign
 from health_monitor.receiver import AlertReceiver, Misbehave, ReceivedCall, behave
 from health_monitor.settings import MonitorSettings, monitor_settings
 from kafkaclient import Connection
@@ -79,6 +83,7 @@ class Stage:
     silence_s: float = 3
     progress_s: float = 4
     kafka_away_s: float = 30
+    callbacks_bind: str = ""
     progressed: datetime = field(default_factory=lambda: datetime.now(UTC))
     counters: dict[str, int] = field(default_factory=dict)
 
@@ -94,6 +99,7 @@ class Stage:
             progress_s=self.progress_s,
             kafka_away_s=self.kafka_away_s,
             leader_timeout_s=3,
+            callbacks_bind=self.callbacks_bind,
         )
 
     def limits(self, configured: MonitorSettings) -> Limits:
@@ -386,6 +392,63 @@ async def test_routes_reach_a_teams_pager_once_over_a_kill_9_and_say_the_end(
     expected = {"repeated", "acknowledged"}
     assert (receivers, begin, {*between}, end) == ({"pagerduty"}, "triggered", expected, "resolved")
     assert "NotificationSent" not in await stage.events()
+
+
+async def test_what_is_acknowledged_at_the_pager_comes_by_a_monitor_that_stands_by_and_outlives_the_leader(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Check that PagerDuty is answered 503 while Kafka is away, repeats it, and is not told of it itself."""
+    secrets = {"url": stage.receiver.pagerduty_url, "routing_key": ROUTING_KEY, "webhook_secret": "s3cret"}
+    for name, value in secrets.items():
+        (tmp_path / name).write_text(value)
+    places = {name: spec_pb2.SecretRef(file=str(tmp_path / name)) for name in secrets}
+    pager = access_pb2.TeamReceiver(kind="pagerduty", secrets=places)
+    await stage.tell(events_pb2.TeamRegistered(team=access_pb2.Team(name="pricing", receivers=[pager])))
+    leader = stage.process()
+    try:
+        await stage.until_event("MonitorStarted")
+        with Proxy(port_of(f"//{stage.kafka}"), kafka=True) as way:
+            stage.kafka, stage.callbacks_bind = f"127.0.0.1:{way.port}", f"127.0.0.1:{free_port()}"
+            listens = httpx.AsyncHTTPTransport(retries=8)
+            async with (
+                stage.monitor(),
+                httpx.AsyncClient(trust_env=False, timeout=30, transport=listens) as client,
+            ):
+                assert (await client.get(f"http://{stage.callbacks_bind}/callbacks/slack")).status_code == 405
+                await stage.fail()
+                await stage.until_event("NotificationSent")
+                url = f"http://{stage.callbacks_bind}/callbacks/pagerduty/pricing"
+                event = {
+                    "id": "01BWDWL3NYY7LUFPZCC28QUCMK",
+                    "event_type": "incident.acknowledged",
+                    "occurred_at": datetime.now(UTC).isoformat(),
+                    "agent": {"id": "PLH1HKV", "type": "user_reference", "summary": "Tenex Engineer"},
+                    "data": {"incident_key": "daggers/bookings/failed"},
+                }
+                body = json.dumps({"event": event}).encode()
+                headers = {"x-pagerduty-signature": f"v1={sign(secrets['webhook_secret'], body)}"}
+                way.cut()
+                away = await client.post(url, content=body, headers=headers)
+                way.open()
+                for _ in range(round(DEADLINE_S)):  # as PagerDuty repeats it
+                    answer = await client.post(url, content=body, headers=headers)
+                    if answer.status_code != 503:
+                        break
+                    await asyncio.sleep(1)
+                leader.kill()
+                leader.wait(timeout=30)
+                await stage.until_event("MonitorStarted", 2)
+                await stage.mend()
+                await stage.until_event("NotificationSent", 2)
+    finally:
+        leader.kill()
+        leader.wait(timeout=30)
+
+    assert (away.status_code, answer.status_code) == (503, 200)
+    assert answer.json()["result"] in ("acknowledged", "unchanged")  # Kafka may have the first attempt
+    acknowledged = await stage.first("AlertAcknowledged")
+    assert acknowledged.actor == "pagerduty:PLH1HKV (Tenex Engineer)"
+    assert [line.split()[1] for line in stage.shown.lines] == ["triggered", "resolved"]
 
 
 AWAY_S = 600.0

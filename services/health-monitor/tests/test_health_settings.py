@@ -136,6 +136,7 @@ def test_every_bad_setting_is_named_by_its_variable_and_the_process_ends_with_2(
     environment = [
         f"DAGGERS_MONITOR_SLACK_URL={CANARY}",
         "DAGGERS_MONITOR_HOLD_S=-1",
+        "DAGGERS_MONITOR_CALLBACKS_BIND=nowhere",
         "DAGGERS_ALLOWED_HOSTS=not a host",
     ]
     done = subprocess.run(
@@ -146,6 +147,11 @@ def test_every_bad_setting_is_named_by_its_variable_and_the_process_ends_with_2(
     lines = [line.split(":")[0].strip() for line in done.stderr.splitlines()[1:-1]]
     assert (done.returncode, lines) == (
         2,
-        ["DAGGERS_MONITOR_KAFKA_BOOTSTRAP_SERVERS", "DAGGERS_ALLOWED_HOSTS", "DAGGERS_MONITOR_HOLD_S"],
+        [
+            "DAGGERS_MONITOR_KAFKA_BOOTSTRAP_SERVERS",
+            "DAGGERS_ALLOWED_HOSTS",
+            "DAGGERS_MONITOR_HOLD_S",
+            "DAGGERS_MONITOR_CALLBACKS_BIND",
+        ],
     )
     assert "canary" not in done.stderr

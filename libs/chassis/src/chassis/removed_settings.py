@@ -38,6 +38,7 @@ REMOVED: Final[Mapping[str, str]] = MappingProxyType(
         "DAGGERS_SCHEDULER_PREVIEW_IDLE_S": "unset it: the process ends after 300 seconds without a preview",
         "DAGGERS_SCHEDULER_SECRET_PLACES": "set DAGGERS_SECRET_PLACES instead",
         "DAGGERS_SCHEDULER_START_TIMEOUT_S": "unset it: a driver has 600 seconds for its first heartbeat",
+        "DAGGERS_MONITOR_INPUT_GAP_S": "set conditions: {no_input: {limit: …}} of the team platform instead",
         "DAGGERS_MONITOR_LAG_PERCENT": _HEALTH,
         "DAGGERS_MONITOR_LAG_RECORDS": _HEALTH,
         "DAGGERS_MONITOR_LAG_WINDOW_S": _HEALTH,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,9 @@ from health_monitor import host
 from health_monitor.alerts.journal import FileJournal
 from health_monitor.alerts.leadership import Identity
 from health_monitor.deliver.webhook import Channel, Webhooks
-from health_monitor.metrics import gauges
+from health_monitor.listen import listener
+from health_monitor.listen.acknowledgements import Acknowledgements
+from health_monitor.metrics import CALLBACKS, gauges
 from health_monitor.monitor import Monitor
 from health_monitor.observe import recall
 from health_monitor.settings import MonitorSettings, monitor_settings
@@ -78,7 +81,7 @@ async def serve(
     limits: of healthy daggers; None: those of the settings and of `fleet.health`.
     Raises: LogError; any error that ends a part of the monitor.
     """
-    kafka = configured.kafka()
+    kafka, clock = configured.kafka(), partial(datetime.now, UTC)
     log = logging.logger()
     if not await await_topics(kafka, stop):
         return
@@ -89,24 +92,26 @@ async def serve(
         # Spark UIs are inside the platform, at addresses from heartbeats: use no proxy, follow no redirect.
         inside = CheckedTransport(INSIDE, httpx.create_ssl_context(trust_env=False))
         spark = await stack.enter_async_context(httpx.AsyncClient(transport=inside, trust_env=False))
+        webhooks = Webhooks(configured.allowed, portal=configured.portal_url, proxies=configured.proxies)
         monitor = Monitor(
             Identity(monitor_id=identity(), host=host_name()),
             control=control,
             alerts=alerts,
             beats=beats,
             channels=channels,
-            webhooks=Webhooks(configured.allowed, portal=configured.portal_url, proxies=configured.proxies),
+            webhooks=webhooks,
             spark=spark,
             limits=limits or configured.limits(),
             policy=configured.policy(),
             patience=_PATIENCE
             if configured.leader_timeout_s is None
             else timedelta(seconds=configured.leader_timeout_s),
-            clock=lambda: datetime.now(UTC),
+            clock=clock,
             journal=FileJournal(configured.state_dir),
             watchdog=configured.watchdog(),
         )
         metrics = Metrics("health-monitor")
+        answers = metrics.counter(CALLBACKS)
         await stack.enter_async_context(metrics.serving(configured.metrics_bind, lambda: gauges(monitor)))
         following = [asyncio.create_task(follower.run()) for follower in monitor.followers]
         audits = replace(AUDITS, name=audit_topic)
@@ -125,8 +130,14 @@ async def serve(
                 log.warning("receivers.not_configured", detail="nobody is notified: alerts are only recorded")
             monitor.observer.recall(datetime.now(UTC) - RECALL)
             stopping = asyncio.create_task(stop.wait())
-            while await _host(monitor, kafka, heartbeats_topic, [*following, stopping]):
-                pass  # the consumer was stuck: the next application recalls what arrived meanwhile
+            acknowledgements = Acknowledgements(monitor.leadership, monitor.fleet, webhooks, clock)
+            async with listener.serving(
+                configured.callbacks_bind,
+                acknowledgements,
+                lambda kind, result: answers.labels(kind, result).inc(),
+            ):
+                while await _host(monitor, kafka, heartbeats_topic, [*following, stopping]):
+                    pass  # the consumer was stuck: the next application recalls what arrived meanwhile
             await monitor.drain(_GRACE)
             for task in following:  # raise the error of one that failed
                 if task.done():

@@ -23,7 +23,13 @@ JUDGED: Final = Metric(
 FIRING: Final = Metric(
     "daggers_monitor_firing_alerts", "gauge", "Alerts that are open.", ("condition", "severity")
 )
-DECLARED: Final = (LEADS, JUDGED, FIRING)
+CALLBACKS: Final = Metric(
+    "daggers_monitor_callbacks",
+    "counter",
+    "Callbacks of receivers that were answered, by what became of them.",
+    ("kind", "result"),
+)
+DECLARED: Final = (LEADS, JUDGED, FIRING, CALLBACKS)
 
 
 def gauges(monitor: Monitor) -> Iterator[GaugeMetricFamily]:

@@ -108,6 +108,13 @@ class Page:
         return self.notify.is_acknowledgement if group is None else group.acknowledged
 
     @property
+    def needs_acknowledgement(self) -> bool:
+        """True if nobody looks after an alert that fires, or after one of a group."""
+        group = self.notify.group
+        firing = [self.alert] if group is None else group.firing
+        return any(alert.firing and alert.find_acknowledgement(self.attempted_at) is None for alert in firing)
+
+    @property
     def count(self) -> int:
         """Count of the alerts that fire."""
         group = self.notify.group
@@ -152,7 +159,9 @@ class Page:
             return f"{base}/teams/{self.alert.dagger.removeprefix(TEAM)}"
         if self.alert.dagger.startswith(HOST):
             return f"{base}/hosts"
-        if self.alert.dagger.startswith((CLUSTER, STORE)):
+        if self.alert.dagger.startswith(CLUSTER):
+            return f"{base}/clusters/{self.alert.dagger.removeprefix(CLUSTER)}"
+        if self.alert.dagger.startswith(STORE):
             return base
         if self.alert.dagger.startswith(PRINCIPAL):
             return f"{base}/audit?principal={quote(self.alert.dagger.removeprefix(PRINCIPAL), safe=':@')}"

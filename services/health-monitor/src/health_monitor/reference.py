@@ -29,17 +29,67 @@ of networks, and proxies that block, answer. Redirects are never followed.
 """
 
 
+_CALLBACKS = """## Acknowledge where you are told
+Who acknowledges at PagerDuty, or by the button of a message in Slack, looks after the alert as by
+[`daggers alerts ack`](operations.md#acknowledge-alerts): as `pagerduty:PLH1HKV (Ada)` or
+`slack:U2CERLKJA (ada)`. It is off until these steps are made.
+
+**The monitors.** Give each one an address, `DAGGERS_MONITOR_CALLBACKS_BIND=127.0.0.1:9105`, and put a proxy
+with a certificate before them that passes `https://HOST/callbacks/` to any of them, also to one that stands
+by. It has no TLS of its own, and refuses what is not signed ([what is promised](security.md)). By Compose
+the address is `0.0.0.0:9105` in `settings/health-monitor.env`, and the proxy in the network of the
+container.
+
+**Slack.** One app may have the channels of all teams.
+1. At https://api.slack.com/apps open the app whose incoming webhook is the receiver. *Interactivity &
+   Shortcuts*: switch it on, with the Request URL `https://HOST/callbacks/slack`.
+2. *Basic Information*, *App Credentials*: the *Signing Secret* goes into a file of the monitors' hosts.
+3. Name it in the team's file, `- slack: {url: pricing-slack, signing_secret: pricing-slack-app}`; a
+   registered secret has the addresses that the webhook has. From then on messages have a button
+   *Acknowledge* until somebody looks after what they are about.
+4. `daggers alerts receiver test pricing/slack`, and click: Slack says to you alone that nothing is open of
+   that. An error instead is explained by `callback.refused` or `callback.failed` in the lines of the
+   monitor.
+
+**PagerDuty.** One subscription for each receiver.
+1. *Integrations*, *Generic Webhooks (v3)*, *New Webhook*: the URL `https://HOST/callbacks/pagerduty/TEAM`
+   with the team of the receiver, the scope *Service* with the one that has its routing key, and the events
+   `incident.acknowledged` and `incident.unacknowledged`.
+2. The secret is shown once. It goes into a file of the monitors' hosts, and is named in the team's file:
+   `- pagerduty: {routing_key: pricing-pagerduty, webhook_secret: pricing-pagerduty-webhook}`.
+3. *Send Test Event*: it is taken (200, `ignored`).
+4. Let that service group no alerts: its events have the key of the first alert of an incident alone, and
+   [routes](alert-routes.md) group better.
+
+The platform's receivers call back as those of the team `platform`; receivers by variables have no such
+secret.
+
+* An event or a click counts for what that receiver was told of, and what is open still: the incident of the
+  message, or all of the group that it was told so far. Of anything else the answer is `not_open`.
+* The same again changes nothing, also when something else came between. PagerDuty is not told of what it
+  said itself; other receivers are told as of every acknowledgement.
+* `incident.unacknowledged`, also by PagerDuty's timeout, takes back what was acknowledged at PagerDuty, and
+  nothing that somebody said elsewhere. An incident that is resolved at PagerDuty stays open here: it is
+  over when its condition is.
+* What Daggers, or a rule of PagerDuty's, acknowledges there is nobody's (`ignored`).
+* While Kafka is away the answer is 503 within 2.5 s. PagerDuty repeats it for about 20 minutes; Slack shows
+  an error at the button, which is clicked again.
+* Whoever sees the channel may click, and whoever acknowledges at the service is believed: an
+  acknowledgement stops reminders and escalation, and holds nothing back. Each is a record of
+  `daggers.alerts` and a line `callback`.
+"""
+
+
 def text() -> str:
     """Build the whole reference, as Markdown."""
-    return "\n".join([_HEAD, *(_section(name) for name in receivers.names())])
+    return "\n".join([_HEAD, *(_section(name) for name in receivers.names()), _CALLBACKS])
 
 
 def _section(name: str) -> str:
-    kind = receivers.kind(name)
-    fields = kind.Settings.model_fields.items()
+    fields = receivers.kind(name).Settings.model_fields.items()
     keys = ["| key of a team's file | is |", "|---|---|", *(_key_row(field, info) for field, info in fields)]
-    variables = ["| variable | is |", "|---|---|", *(_row(name, field, info) for field, info in fields)]
-    tables = [*keys, "", *variables, ""] if kind.IN_SETTINGS else [*keys, ""]
+    rows = [_row(name, field, info) for field, info in receivers.list_variables(name).items()]
+    tables = [*keys, "", *(["| variable | is |", "|---|---|", *rows, ""] if rows else [])]
     return "\n".join([f"## {name}", receivers.about(name), "", *tables, *_messages(name)])
 
 
@@ -51,8 +101,9 @@ def _messages(name: str) -> Iterator[str]:
 
 
 def _key_row(field: str, info: FieldInfo) -> str:
-    secret = ", a secret" if info.annotation is SecretStr else ""
-    return f"| `{field}`{'' if info.is_required() else ', optional'}{secret} | {info.description} |"
+    secret = ", a secret" if receivers.is_secret(info) else ""
+    about = " ".join((info.description or "").split())
+    return f"| `{field}`{'' if info.is_required() else ', optional'}{secret} | {about} |"
 
 
 def _row(name: str, field: str, info: FieldInfo) -> str:

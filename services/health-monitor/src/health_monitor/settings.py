@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
+from chassis.binding import host_and_port
 from chassis.settings import EgressSettings, LeaderSettings, MetricsSettings
 from fleet.health.degradation import Limits
 from health_monitor import receivers
@@ -39,9 +40,6 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     """Seconds without progress that are too long; never less than three triggers of the dagger."""
     quarantine_percent: float = Field(default=1, ge=0, le=100)
     """Percentage of a dagger's records that may be quarantined over five minutes."""
-    input_gap_s: float = Field(default=900, gt=0)
-    """Seconds without a record that are too long, after records came for as long; never less than three times
-    the longest pause among these."""
     kafka_away_s: float = Field(default=30, gt=0)
     """Seconds in which the platform's Kafka may take no record of the leading monitor."""
     watchdog_url_file: Path | None = None
@@ -53,6 +51,17 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     state_dir: Path | None = None
     """Directory where the alert that Kafka is away is kept until the log has it. Without it a monitor that is
     restarted before forgets it, and nobody is notified that it is over."""
+
+    callbacks_bind: str = ""
+    """Address to take acknowledgements from Slack and PagerDuty on, host:port, without TLS: a proxy that they
+    reach by https stands before it. Each request is signed, or refused. Unset: nowhere."""
+
+    @field_validator("callbacks_bind")
+    @classmethod
+    def _callbacks_come_to_an_address(cls, bind: str) -> str:
+        if bind:
+            host_and_port(bind)
+        return bind
 
     @field_validator("portal_url")
     @classmethod
@@ -75,8 +84,7 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
         """Build the configured receivers. Raises: ValueError that names the invalid variable."""
         channels = []
         for name in _kinds():
-            kind = receivers.kind(name)
-            fields = kind.Settings.model_fields
+            kind, fields = receivers.kind(name), receivers.list_variables(name)
             given = {field: value for field in fields if (value := self._read_field(name, field)) is not None}
             if any(info.is_required() for field, info in fields.items() if field in given):
                 channels.append(Channel(name, kind, _validate(name, kind.Settings, given)))
@@ -112,7 +120,6 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
         return Limits(
             progress=timedelta(seconds=self.progress_s),
             quarantine_share=self.quarantine_percent / 100,
-            input_gap=timedelta(seconds=self.input_gap_s),
             kafka=timedelta(seconds=self.kafka_away_s),
         )
 
@@ -128,7 +135,7 @@ def monitor_settings() -> type[MonitorSettings]:
     """Create the class of the settings, with those of the kinds of receivers that variables configure."""
     fields: dict[str, Any] = {}
     for name in _kinds():
-        for field, info in receivers.kind(name).Settings.model_fields.items():
+        for field, info in receivers.list_variables(name).items():
             fields |= _variables(name, field, info)
     return create_model(
         "MonitorSettings", __base__=MonitorSettings, __doc__=MonitorSettings.__doc__, **fields

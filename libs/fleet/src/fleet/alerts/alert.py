@@ -86,6 +86,8 @@ class Acknowledgement:
     comment: str = ""
     until: datetime | None = None
     """The first instant at which it does not count any more; None: as long as the incident lasts."""
+    receiver: str = ""
+    """Name of the receiver that called back; empty of one that a gateway was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,8 @@ class Alert:
     """The newest, whether or not it still counts."""
     acknowledgement_deliveries: Mapping[str, Delivery] = field(default_factory=dict)
     """By receiver that takes acknowledgements: the newest one's."""
+    callbacks: frozenset[str] = frozenset()
+    """Ids of the callbacks of receivers that changed who looks after the incident."""
     past: tuple[Span, ...] = ()
     """Incidents of the week before the newest end, the oldest first, MOST_PAST at most."""
     sequence: int = -1
@@ -176,6 +180,13 @@ class Alert:
             return timedelta()
         return max(self.until - self.fired.since.ToDatetime(tzinfo=UTC), timedelta())
 
+    def may_tell(self, receiver: str) -> bool:
+        """Tell whether the receiver is one of those that are told of the incident, now or by escalation."""
+        if receiver in self.deliveries:
+            return True
+        destinations = self.fired.destinations if self.fired else ()
+        return any(receiver in destination.escalate_to for destination in destinations)
+
     @property
     def is_routed(self) -> bool:
         """True if routes of its team lead it, so that it is told with the groups that it is in."""
@@ -230,6 +241,13 @@ def dedup_key_of(meta: alerts_pb2.AlertMeta) -> str:
         return dedup_key(meta.dagger, meta.condition)
     digest = key_digest(meta.key)
     return f"daggers/{meta.dagger}/rule/{meta.rule}{f'/{digest}' if digest else ''}"
+
+
+def dedup_key_of_group(team: str, revision: int, path: tuple[int, ...], labels: Mapping[str, str]) -> str:
+    """Return that key for a group of alerts: its route, and the labels that they have in common."""
+    place = f"{revision}/{path}/{sorted(labels.items())}"
+    digest = blake2b(place.encode(), digest_size=8).hexdigest()
+    return f"daggers/{TEAM}{team}/group/{digest}"
 
 
 # ---- Evolve: an event -> the alert after it ----------------------------------------------------------------
@@ -288,23 +306,41 @@ def apply_report(alert: Alert, report: alerts_pb2.OutageReported) -> Alert:
     return alert
 
 
-def acknowledge(alert: Alert, incident: int, given: Acknowledgement | None) -> Alert:
-    """Note who looks after an open incident, or that nobody does. The same word again changes nothing, nor
-    does one about an incident that is not open.
+def acknowledge(alert: Alert, incident: int, given: Acknowledgement, callback: str = "") -> Alert:
+    """Note who looks after an open incident. The same word again changes nothing, nor does one about an
+    incident that is not open.
+
+    callback: id of the callback by which a receiver says it, which need not be told; empty without one.
+    """
+    if not alert.firing or incident != alert.incident or callback in alert.callbacks:
+        return alert
+    before = alert.acknowledgement
+    if before is not None and replace(before, time=given.time) == given:
+        return alert
+    others = () if alert.is_routed else (name for name in alert.deliveries if name != given.receiver)
+    return replace(
+        alert,
+        acknowledgement=given,
+        acknowledgement_deliveries=dict.fromkeys(filter(acknowledges, others), Delivery()),
+        callbacks=_add_callback(alert, callback),
+    )
+
+
+def unacknowledge(alert: Alert, incident: int, receiver: str = "", callback: str = "") -> Alert:
+    """Note that nobody looks after an open incident any more.
+
+    receiver: what was acknowledged elsewhere stays; empty: whatever there is ends. callback: as above.
     """
     before = alert.acknowledgement
-    if not alert.firing or incident != alert.incident or _is_same(before, given):
+    is_current = alert.firing and incident == alert.incident and callback not in alert.callbacks
+    if before is None or not is_current or (receiver and before.receiver != receiver):
         return alert
-    names = () if given is None or alert.is_routed else filter(acknowledges, alert.deliveries)
-    deliveries = dict.fromkeys(names, Delivery())
-    return replace(alert, acknowledgement=given, acknowledgement_deliveries=deliveries)
+    callbacks = _add_callback(alert, callback)
+    return replace(alert, acknowledgement=None, acknowledgement_deliveries={}, callbacks=callbacks)
 
 
-def _is_same(before: Acknowledgement | None, after: Acknowledgement | None) -> bool:
-    """Tell whether two say the same, at whatever time."""
-    if before is None or after is None:
-        return before is after
-    return replace(before, time=after.time) == after
+def _add_callback(alert: Alert, callback: str) -> frozenset[str]:
+    return alert.callbacks | {callback} if callback else alert.callbacks
 
 
 def keep_shown(alert: Alert) -> Alert:
@@ -398,9 +434,7 @@ class GroupTurn:
     @property
     def dedup_key(self) -> str:
         """Key that receivers fold repeats by: of the group, at most 255 characters."""
-        place = f"{self.revision}/{self.path}/{sorted(self.labels.items())}"
-        digest = blake2b(place.encode(), digest_size=8).hexdigest()
-        return f"daggers/{TEAM}{self.team}/group/{digest}"
+        return dedup_key_of_group(self.team, self.revision, self.path, self.labels)
 
     def build_message(self, receiver: str, attempt: int) -> alerts_pb2.GroupNotice:
         """Build the message of an attempt. It has no epoch."""

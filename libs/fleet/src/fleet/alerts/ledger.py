@@ -34,6 +34,7 @@ from fleet.alerts.alert import (
     next_notification,
     note_group_attempt,
     subject,
+    unacknowledge,
 )
 from fleet.alerts.receiver_tests import ReceiverTests
 from fleet.alerts.routed_groups import Name, RoutedGroups, name_of
@@ -175,10 +176,9 @@ class Ledger:
             case alerts_pb2.SilenceExpired() as expired:
                 return self._expire_silence(expired, record)
             case alerts_pb2.AlertAcknowledged() as event:
-                given = _read_acknowledgement(event, record.time)
-                return given is not None and self._acknowledge(event.incidents, given, record)
+                return self._acknowledge(event, record)
             case alerts_pb2.AcknowledgementEnded() as event:
-                return self._acknowledge(event.incidents, None, record)
+                return self._unacknowledge(event, record)
             case alerts_pb2.ReceiverTestRequested() as requested:
                 return self.receiver_tests.request(requested, record)
             case alerts_pb2.RoutesChanged() as changed:
@@ -345,13 +345,22 @@ class Ledger:
         self._note_change(after, record)
         return True
 
-    def _acknowledge(
-        self, incidents: Iterable[alerts_pb2.AlertMeta], given: Acknowledgement | None, record: Record
-    ) -> bool:
-        changed = False
-        for meta in incidents:
+    def _acknowledge(self, event: alerts_pb2.AlertAcknowledged, record: Record) -> bool:
+        given = _read_acknowledgement(event, record.time)
+        if given is None:
+            return False
+        callback, changed = record.id if event.receiver else "", False
+        for meta in event.incidents:
             before = self.alert_of(meta)
-            changed |= self._put(before, acknowledge(before, meta.incident, given), record)
+            changed |= self._put(before, acknowledge(before, meta.incident, given, callback), record)
+        return changed
+
+    def _unacknowledge(self, event: alerts_pb2.AcknowledgementEnded, record: Record) -> bool:
+        callback, changed = record.id if event.receiver else "", False
+        for meta in event.incidents:
+            before = self.alert_of(meta)
+            after = unacknowledge(before, meta.incident, event.receiver, callback)
+            changed |= self._put(before, after, record)
         return changed
 
     def _note_change(self, silence: Silence, record: Record) -> None:
@@ -418,4 +427,6 @@ def _read_acknowledgement(event: alerts_pb2.AlertAcknowledged, time: datetime) -
         until = event.until.ToDatetime(tzinfo=UTC) if event.HasField("until") else None
     except (ValueError, OverflowError):
         return None
-    return Acknowledgement(author=event.actor, time=time, comment=event.comment, until=until)
+    return Acknowledgement(
+        author=event.actor, time=time, comment=event.comment, until=until, receiver=event.receiver
+    )

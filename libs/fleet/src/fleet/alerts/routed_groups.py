@@ -10,7 +10,14 @@ from typing import Final, TypeAlias
 from daggers.v1 import alerts_pb2
 
 from daggerspec.receivers import acknowledges
-from fleet.alerts.alert import Alert, Condition, GroupNotification, GroupTurn, Notify
+from fleet.alerts.alert import (
+    Alert,
+    Condition,
+    GroupNotification,
+    GroupTurn,
+    Notify,
+    dedup_key_of_group,
+)
 from fleet.alerts.routing import grouping
 from fleet.alerts.routing.grouping import GroupKey, Groups, IncidentGroup, Notice
 from fleet.alerts.routing.labels import list_labels
@@ -100,7 +107,7 @@ class RoutedGroups:
                 now,
                 is_held=lambda incident, instant: is_held(self._alerts[incident], instant),
                 is_acknowledged=lambda incident, instant: is_acknowledged(self._alerts[incident], instant),
-                takes_acknowledgements=acknowledges(receiver),
+                takes_acknowledgements=acknowledges(receiver) and self._is_news_to(receiver, group),
             )
             if notice is None:
                 self._quiet[key, receiver] = look, sequence
@@ -123,6 +130,30 @@ class RoutedGroups:
                 is_early = failed is not None and now < failed.not_before
                 if not is_over and not is_early and self._quiet.get((key, receiver)) != (look, sequence):
                     yield key, group, receiver, look
+
+    def _is_news_to(self, receiver: str, group: IncidentGroup) -> bool:
+        """Tell whether somebody acknowledged any of a group elsewhere than at the receiver itself."""
+        open_alerts = (self._alerts[name] for name, member in group.members.items() if member.end is None)
+        acknowledgements = filter(None, (alert.acknowledgement for alert in open_alerts))
+        return any(acknowledgement.receiver != receiver for acknowledgement in acknowledgements)
+
+    def list_announced(self, dedup_key: str, receiver: str, instant: datetime) -> list[Alert]:
+        """List the open alerts of a group that began by an instant, and that the receiver may have been told
+        of.
+        """
+        groups = (
+            group
+            for key, group in self.groups.items()
+            if dedup_key_of_group(key.team, key.revision, key.path, dict(key.labels)) == dedup_key
+        )
+        return [
+            self._alerts[name]
+            for group in groups
+            for name in group.find_announced(receiver)
+            if (member := group.members.get(name)) is not None
+            and member.end is None
+            and member.begin <= instant
+        ]
 
     def _build(self, key: GroupKey, group: IncidentGroup, receiver: str, notice: Notice) -> Notify:
         firing = sorted((_open(self._alerts[name]) for name in notice.firing), key=_rank)

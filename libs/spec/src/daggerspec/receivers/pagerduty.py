@@ -5,6 +5,6 @@ from typing import Final
 
 from daggerspec.receivers import Setting
 
-SECRETS: Final = {"routing_key": True, "url": False}
+SECRETS: Final = {"routing_key": True, "url": False, "webhook_secret": False}
 SETTINGS: Final[Mapping[str, Setting]] = {}
 ACKNOWLEDGES: Final = True

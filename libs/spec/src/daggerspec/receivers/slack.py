@@ -5,6 +5,6 @@ from typing import Final
 
 from daggerspec.receivers import Setting
 
-SECRETS: Final = {"url": True}
+SECRETS: Final = {"url": True, "signing_secret": False}
 SETTINGS: Final[Mapping[str, Setting]] = {}
 ACKNOWLEDGES: Final = False

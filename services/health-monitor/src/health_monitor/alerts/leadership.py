@@ -189,6 +189,13 @@ class Leadership:
             draft = Draft(fact_id, self._election.source, event.test_id, self._clock(), event)
             await self.follower.append(draft)
 
+    async def write_callback(
+        self, event: alerts_pb2.AlertAcknowledged | alerts_pb2.AcknowledgementEnded, draft_id: str
+    ) -> None:
+        """Append what somebody did at a receiver, whoever leads. Raises: LogError."""
+        subject = event.incidents[0].dagger
+        await self.follower.append(Draft(draft_id, self._election.source, subject, self._clock(), event))
+
     async def bring_in(self, report: alerts_pb2.OutageReported) -> None:
         """Append the report of an outage, whoever leads by now. Raises: LogUnavailable."""
         draft_id = outage.draft_id(report)

@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr
+from pydantic.fields import FieldInfo
 
 if TYPE_CHECKING:
     from health_monitor.page import Page
@@ -66,7 +67,7 @@ class ReceiverSettings(BaseModel):
     With IN_SETTINGS a field NAME of the kind KIND is the variable DAGGERS_MONITOR_KIND_NAME. A secret without
     a default can be given by a file as well, DAGGERS_MONITOR_KIND_NAME_FILE. A field without a default needs
     an example; the receiver is notified if such a field is set. In the file of a team a field is a key, whose
-    values `daggerspec.receivers` checks.
+    values `daggerspec.receivers` checks. A field whose default is None is such a key alone, and no variable.
     """
 
     model_config = ConfigDict(
@@ -222,6 +223,18 @@ def kind(name: str) -> Receiver:
     module: Any = importlib.import_module(f"{__name__}.{name}")
     receiver: Receiver = module
     return receiver
+
+
+def list_variables(name: str) -> dict[str, FieldInfo]:
+    """List the fields of a kind that variables of the monitor configure; none without IN_SETTINGS."""
+    receiver = kind(name)
+    fields = receiver.Settings.model_fields if receiver.IN_SETTINGS else {}
+    return {field: info for field, info in fields.items() if info.is_required() or info.default is not None}
+
+
+def is_secret(info: FieldInfo) -> bool:
+    """Tell whether a field of a kind's settings is a secret."""
+    return SecretStr in (info.annotation, *get_args(info.annotation))
 
 
 def about(name: str) -> str:

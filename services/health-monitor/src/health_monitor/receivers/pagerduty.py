@@ -57,6 +57,8 @@ class Settings(ReceiverSettings):
     """PagerDuty Events v2 routing key, 32 characters."""
     url: SecretUrl = SecretStr("https://events.pagerduty.com/v2/enqueue")
     """PagerDuty Events v2 endpoint."""
+    webhook_secret: SecretStr | None = None
+    """Secret that PagerDuty signs its webhooks with, for [callbacks](#acknowledge-where-you-are-told)."""
 
 
 def request(page: Page, settings: Settings) -> HttpRequest:

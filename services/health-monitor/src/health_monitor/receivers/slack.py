@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daggers.v1 import alerts_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from chassis.durations import format_span
 from health_monitor.receivers import (
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 IN_SETTINGS: Final = True
 PACE: Final = timedelta(seconds=1)
 TAKEN: Final = HttpAnswer(200, "ok")
+BUTTON: Final = "daggers_acknowledge"
+"""Name of the button's action, by which a callback knows that it is ours."""
 _TEXT_LIMIT: Final = 4_000
+_SECTION_LIMIT: Final = 3_000
 _ERROR: Final = re.compile(r"[a-z_]{1,60}")
 _MARKS: Final = {
     alerts_pb2.ALERT_SEVERITY_CRITICAL: ":rotating_light:",
@@ -43,6 +47,9 @@ class Settings(ReceiverSettings):
 
     url: SecretUrl = Field(examples=["https://hooks.slack.com/services/T0/B0/XXXXXXXX"])
     """Slack incoming webhook."""
+    signing_secret: SecretStr | None = None
+    """Secret that the app signs its requests with, for [callbacks](#acknowledge-where-you-are-told): messages
+    have a button with it."""
 
 
 def request(page: Page, settings: Settings) -> HttpRequest:
@@ -70,7 +77,37 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         footer += f", attempt {notify.attempt}: an earlier one may have come through"
     if page.link:
         footer += f", <{page.link}|portal>"
-    return json_request(settings.url, {"text": _cut("\n".join([*lines, footer]))})
+    message: dict[str, Any] = {"text": _cut("\n".join([*lines, footer]))}
+    if settings.signing_secret is not None and page.needs_acknowledgement:
+        message["blocks"] = [*build_sections(message["text"]), _build_button(page)]
+    return json_request(settings.url, message)
+
+
+def build_sections(text: str) -> list[dict[str, Any]]:
+    """Build the blocks of a text, each of whole lines and _SECTION_LIMIT characters at most."""
+    parts = [""]
+    for whole in text.split("\n"):
+        line = whole if len(whole) <= _SECTION_LIMIT else whole[:_SECTION_LIMIT].rpartition(" ")[0]
+        if len(parts[-1]) + len(line) >= _SECTION_LIMIT:
+            parts.append("")
+        parts[-1] += f"\n{line}" if parts[-1] else line
+    return [{"type": "section", "text": {"type": "mrkdwn", "text": part}} for part in parts if part]
+
+
+def _build_button(page: Page) -> dict[str, Any]:
+    group = page.notify.group
+    value = {
+        "receiver": page.notify.receiver,
+        "key": page.dedup_key,
+        "incident": page.alert.id if group is None else "",
+    }
+    button = {
+        "type": "button",
+        "text": {"type": "plain_text", "text": "Acknowledge"},
+        "action_id": BUTTON,
+        "value": json.dumps(value),
+    }
+    return {"type": "actions", "elements": [button]}
 
 
 def is_accepted(answer: HttpAnswer) -> bool:

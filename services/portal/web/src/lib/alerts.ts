@@ -50,11 +50,13 @@ export const keyOf = (alert: Alert): [string, string][] =>
 export const severityOf = (alert: Alert): string =>
   alert.severity ? (AlertSeverity[alert.severity] ?? "").toLowerCase() : "";
 
-/** Where what an alert is of has a page: a dagger, a team, or whose calls were refused; nothing of the platform. */
+/** Where what an alert is of has a page: a dagger, a team, a cluster …; the platform and stores have none. */
 export function placeOf(alert: Alert): string {
   const [kind, name] = alert.dagger.split(/\/(.*)/s) as [string, string | undefined];
   if (name === undefined) return kind === "platform" ? "" : `/daggers/${kind}?tab=alerts`;
-  if (kind === "team") return `/teams/${name}`;
+  if (kind === "store") return "";
+  if (kind === "team" || kind === "cluster") return `/${kind}s/${name}`;
+  if (kind === "host") return "/hosts";
   const whose: Record<string, string> =
     name === "unauthenticated" ? { kind: "unauthenticated" } : { principal: name };
   return `/audit?${new URLSearchParams(whose)}`;

@@ -80,6 +80,9 @@ describe("what an alert is of", () => {
     ["team/pricing", "/teams/pricing"],
     ["principal/user:ada@example.org", "/audit?principal=user%3Aada%40example.org"],
     ["principal/unauthenticated", "/audit?kind=unauthenticated"],
+    ["cluster/blue", "/clusters/blue"],
+    ["host/spark-1", "/hosts"],
+    ["store/influx:8086", ""],
     ["platform", ""],
   ])("%s has its page", (dagger, place) => expect(placeOf(alert({ dagger }))).toBe(place));
 });

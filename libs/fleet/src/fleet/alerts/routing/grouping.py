@@ -100,6 +100,11 @@ class IncidentGroup:
         further = (name for name in self.destination.escalate_to if name not in self.destination.receivers)
         return (*self.destination.receivers, *further)
 
+    def find_announced(self, receiver: str) -> frozenset[Incident]:
+        """Return the incidents that a receiver may take for open."""
+        notice, failed = self.notices.get(receiver), self.attempts.get(receiver)
+        return (notice.firing if notice else frozenset()) | (failed.announced if failed else frozenset())
+
     @property
     def is_done(self) -> bool:
         """True if nothing is left to be told of it."""

@@ -1,0 +1,1 @@
+"""Listens for callbacks of receivers, and acknowledges what people acknowledge there."""
