@@ -132,7 +132,7 @@ async def test_slack_takes_what_fired() -> None:
     outcome, shown, _ = await send(slack)
 
     assert outcome == Success()
-    assert "*bookings*: failed" in shown[0]
+    assert "*bookings*: critical, failed" in shown[0]
     assert "it was given up" in shown[0]
 
 

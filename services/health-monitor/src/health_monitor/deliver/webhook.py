@@ -19,6 +19,7 @@ from chassis.egress.addresses import AddressRefused, EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport, Resolve, resolve
 from fleet.alerts.alert import Notify
+from health_monitor.chart import Chart
 from health_monitor.deliver import mail
 from health_monitor.page import Page
 from health_monitor.receivers import (
@@ -69,9 +70,13 @@ class Webhooks:
         self._resolver = resolver
         self._context: ssl.SSLContext = httpx.create_ssl_context()  # of the environment's authorities
 
-    async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
-        """Send one notification, and redact the outcome. Never raises, whatever network or receiver do."""
-        request = channel.receiver.request(Page(notify, self._portal, now), channel.settings)
+    async def send(
+        self, channel: Channel, notify: Notify, *, now: datetime, chart: Chart | None = None
+    ) -> Outcome:
+        """Send one notification, with its chart where the receiver takes pictures, and redact the outcome.
+        Never raises, whatever network or receiver do.
+        """
+        request = channel.receiver.request(Page(notify, self._portal, now, chart), channel.settings)
         answer: Answer | Temporary
         if isinstance(request, HttpRequest):
             answer = await self.call(request, now)
