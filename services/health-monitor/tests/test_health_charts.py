@@ -63,9 +63,7 @@ def fire(
 def test_a_trace_has_a_point_for_each_step_and_the_newest_of_all() -> None:
     points = [*trace_of(20)]
 
-    steps = [
     steps = [(later.time - earlier.time) // SECOND for earlier, later in pairwise(points)]
-    ]
     assert steps[:-1] == [30] * (len(steps) - 1)
     assert steps[-1] <= 30
     assert (points[-1].time, points[-1].records) == (NOON, 2_000)
