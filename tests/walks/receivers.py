@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 ROUTING_KEY = "of-a-walk-with-thirty-two-letter"
-_HEAD = re.compile(r":[a-z_]+: \*(?P<dagger>[^*]+)\*: (?P<turn>[a-z]+), (?P<condition>.+)")
+_HEAD = re.compile(r":[a-z_]+: \*(?P<dagger>[^*]+)\*: (?P<turn>[a-z]+), (?:was: )?(?P<condition>.+)")
 _SINCE = re.compile(r"since <!date\^(\d+)\^")
 _INCIDENT = re.compile(r"^incident (\d+)", re.MULTILINE)
 _LINK = re.compile(r"<(https?://[^|]+)\|portal>")

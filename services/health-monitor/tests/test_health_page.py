@@ -277,7 +277,7 @@ def test_what_is_not_known_of_an_old_record_is_left_out() -> None:
     assert Page(Notify(old, "team", 1)).facts == {
         "who has to act": "not known yet",
         "next": "Read `daggers get b`: it names the error, and whose it is.",
-        "acknowledge": f"`daggers alerts ack {old.id}`",
+        "acknowledge": f"daggers alerts ack {old.id}",
         "runbook": "docs/operations.md#alert-failed",
     }
 
@@ -316,6 +316,22 @@ def test_a_message_that_a_silence_held_back_says_until_when() -> None:
 
     assert released.facts["held back"] == "by a silence until 2026-01-01 12:05:00 UTC"
     assert "held back" not in before.facts
+
+
+def test_what_was_measured_long_before_the_message_is_said_to_be_old() -> None:
+    page = told(alerts_pb2.ALERT_CONDITION_LATE_ROWS)
+
+    def measured(after: timedelta) -> str:
+        return replace(page, attempted_at=NOON + after).facts["measured"]
+
+    assert measured(5 * MINUTE) == "50.0%, limit 1.0%"
+    assert measured(6 * MINUTE) == "50.0%, limit 1.0%, when it fired"
+
+
+def test_the_runbook_is_where_the_platform_serves_it() -> None:
+    page = replace(told(alerts_pb2.ALERT_CONDITION_FAILED), runbook_url="https://wiki.example/daggers")
+
+    assert page.facts["runbook"] == "https://wiki.example/daggers#alert-failed"
 
 
 def test_what_a_rule_finds_is_its_teams_matter() -> None:

@@ -325,7 +325,7 @@ async def test_mail_is_submitted_under_tls_and_is_a_thread_of_its_incident(
     assert (outcomes, server.submitted) == ([Success()] * 3, 3)
     fired, resolved = server.mailbox.values()
     assert fired["Subject"] == "[critical] bookings: failed: it was given up: BAD_SQL"
-    assert resolved["Subject"] == "[resolved] bookings: failed: it runs again"
+    assert resolved["Subject"] == "[resolved] bookings: failed is over: it runs again"
     assert fired["References"] == resolved["References"]
     assert (fired["To"], fired["From"]) == ("a@example.org, b@example.org", "daggers@example.org")
     assert "who has to act: USER, whoever wrote the dagger" in text_in(fired)
@@ -490,12 +490,13 @@ async def test_a_group_is_one_incident_of_slack_and_pagerduty_that_names_three_m
 
     assert outcomes == [Success()] * 4
     lines = text["text"].split("\n")
-    assert lines[0] == ":rotating_light: *d000*: critical, failed and 39 more"
+    assert lines[0] == ":rotating_light: *d000*: critical, failed and 39 more alerts"
     [also] = [line for line in lines if line.startswith("also open: ")]
     assert [part.split()[0] for part in also.removeprefix("also open: ").split("; ")] == [
         "d001", "d002", "d003", "36",
     ]  # fmt: skip
     assert any(line.startswith("resolved: d040 failed [") for line in lines)
+    assert end["text"].split("\n")[0] == ":white_check_mark: *d000*: resolved, was: failed and 39 more alerts"
     assert "notice 2" in end["text"]
     assert event["payload"]["summary"].startswith("40 alerts, the first: d000: failed")
     assert (event["dedup_key"], over["event_action"]) == (over["dedup_key"], "resolve")

@@ -95,7 +95,12 @@ async def serve(
             alerts=alerts,
             beats=beats,
             channels=channels,
-            webhooks=Webhooks(configured.allowed, portal=configured.portal_url, proxies=configured.proxies),
+            webhooks=Webhooks(
+                configured.allowed,
+                portal=configured.portal_url,
+                runbook=configured.runbook_url,
+                proxies=configured.proxies,
+            ),
             spark=spark,
             limits=limits or configured.limits(),
             policy=configured.policy(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 from urllib.parse import quote
@@ -32,6 +32,8 @@ from health_monitor.chart import Chart
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _SHOWN: Final = 3
 """Alerts of a group that a message names beside the first."""
+_NEW: Final = timedelta(minutes=5)
+"""Age up to which what was measured when an alert fired is taken for what is so now."""
 _VALUE_LIMIT: Final = 60
 """Characters of a value of a key in a message: a row may have any text."""
 RUNBOOK: Final = "docs/operations.md"
@@ -62,6 +64,8 @@ class Page:
     """Time of this attempt, for receivers that are told it."""
     chart: Chart | None = None
     """Chart of the alert, for receivers that take pictures; None where it would say nothing more."""
+    runbook_url: str = ""
+    """URL of the runbook; empty: messages name the file."""
 
     @property
     def alert(self) -> Alert:
@@ -89,9 +93,10 @@ class Page:
         """Line that says all in one: how many alerts, dagger, condition, and the sentence. A condition that
         the sentence begins with is said once.
         """
-        several = f"{self.count} alerts, the first: " if self.count > 1 else ""
+        over = "" if self.alert.firing else " is over"
+        several = f"{self.total} alerts{' are over' if over else ''}, the first: " if self.total > 1 else ""
         repeats = self.sentence.startswith(self.condition)
-        condition = "" if repeats else f"{self.condition}: "
+        condition = "" if repeats else f"{self.condition}{over}: "
         return f"{several}{self.alert.dagger}: {condition}{self.sentence}"
 
     @property
@@ -145,6 +150,18 @@ class Page:
         return int(self.alert.firing) if group is None else len(group.firing)
 
     @property
+    def total(self) -> int:
+        """Count of the alerts that fire, or of those that are over where none fires."""
+        group = self.notify.group
+        return self.count or (1 if group is None else len(group.resolved))
+
+    @property
+    def more(self) -> str:
+        """Text behind the first alert of several, such as ` and 39 more alerts`; empty of one."""
+        rest = self.total - 1
+        return f" and {rest} more alert{'' if rest == 1 else 's'}" if rest else ""
+
+    @property
     def others(self) -> dict[str, str]:
         """Alerts of the group beside this one, by label: three of them, and the number of the rest."""
         group = self.notify.group
@@ -171,7 +188,7 @@ class Page:
             "last change": self._change_text(),
             "next": self.fired.next or self._advice.next_of(self.alert.dagger),
             **self._acknowledgement_text(),
-            "runbook": runbook(self.alert.condition),
+            "runbook": runbook(self.alert.condition, self.runbook_url),
         }
         return {label: text for label, text in texts.items() if text}
 
@@ -203,7 +220,9 @@ class Page:
             format_measure(number, self.fired.unit) for number in (self.fired.value, self.fired.limit)
         )
         noun = _COUNTED.get(self.alert.condition, "")
-        return f"{value}{f' {noun}' if noun else ''}, limit {limit}"
+        fired_at = self.alert.fired_at or self.attempted_at
+        is_old = self.attempted_at - fired_at > _NEW if self.attempted_at > fired_at else False
+        return f"{value}{f' {noun}' if noun else ''}, limit {limit}{', when it fired' if is_old else ''}"
 
     def _owner_text(self) -> str:
         """Say who has to act: what a rule finds in rows is its team's matter, not the query's author's."""
@@ -235,7 +254,7 @@ class Page:
         if not self.alert.firing:
             return {}
         if given is None:
-            return {"acknowledge": f"`daggers alerts ack {self.alert.id}`"}
+            return {"acknowledge": f"daggers alerts ack {self.alert.id}"}
         until = f" until {format_time(given.until)}" if given.until else ""
         comment = f": {given.comment}" if given.comment else ""
         return {"acknowledged": f"by {given.author or 'nobody known'}{until}{comment}"}
@@ -278,6 +297,6 @@ def _hash(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def runbook(condition: Condition) -> str:
-    """Build the link to the condition's section of the runbook."""
-    return f"{RUNBOOK}#alert-{condition_name(condition).replace(' ', '-')}"
+def runbook(condition: Condition, url: str = "") -> str:
+    """Build the link to the condition's section of the runbook, which is at `url` or in our documents."""
+    return f"{url or RUNBOOK}#alert-{condition_name(condition).replace(' ', '-')}"

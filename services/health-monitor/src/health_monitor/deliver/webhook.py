@@ -51,7 +51,7 @@ class Channel:
 
 class Webhooks:
     """Client of all receivers. `timeout`: of one notification in all. `portal`: base URL for links.
-    `proxies`: through which requests leave.
+    `runbook`: URL of the runbook. `proxies`: through which requests leave.
     """
 
     def __init__(
@@ -61,12 +61,13 @@ class Webhooks:
         timeout: timedelta = timedelta(seconds=10),
         resolver: Resolve = resolve,
         portal: str = "",
+        runbook: str = "",
         proxies: Proxies = Proxies(),  # noqa: B008 - it is frozen
     ) -> None:
         self._proxies = proxies
         self._allowed = allowed
         self._timeout = timeout
-        self._portal = portal
+        self._portal, self._runbook = portal, runbook
         self._resolver = resolver
         self._context: ssl.SSLContext = httpx.create_ssl_context()  # of the environment's authorities
 
@@ -76,7 +77,9 @@ class Webhooks:
         """Send one notification, with its chart where the receiver takes pictures, and redact the outcome.
         Never raises, whatever network or receiver do.
         """
-        request = channel.receiver.request(Page(notify, self._portal, now, chart), channel.settings)
+        request = channel.receiver.request(
+            Page(notify, self._portal, now, chart, self._runbook), channel.settings
+        )
         answer: Answer | Temporary
         if isinstance(request, HttpRequest):
             answer = await self.call(request, now)

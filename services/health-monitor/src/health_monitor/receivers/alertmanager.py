@@ -63,9 +63,9 @@ def _build_document(page: Page) -> dict[str, Any]:
     document: dict[str, Any] = {
         "labels": labels,
         "annotations": {
-            "summary": page.sentence,
+            "summary": make_printable(page.sentence),
             "incident": str(alert.incident),
-            **{label.replace(" ", "_"): text for label, text in facts.items()},
+            **{label.replace(" ", "_"): make_printable(text) for label, text in facts.items()},
         },
         "startsAt": _rfc3339(since),
         # An end before the begin is refused; a clock that was set back may give one.

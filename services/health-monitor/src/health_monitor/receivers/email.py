@@ -48,6 +48,7 @@ _COLOURS: Final = {
 _CHART: Final = "chart@daggers"
 """Content-ID of the chart (RFC 2392): each message has one at most."""
 _URL: Final = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)]")
+_CODE: Final = re.compile(r"`([^`]+)`")
 _STATUS: Final = re.compile(r"\b[245]\.\d{1,3}\.\d{1,3}\b")
 
 
@@ -162,7 +163,7 @@ def _build_html(page: Page) -> str:
     """Build the same as HTML: styles stand at each element, and nothing is loaded from anywhere."""
     colour = _COLOURS.get(page.fired.severity, "#555555") if page.alert.resolved is None else "#2e7d32"
     turn = severity_name(page.fired.severity) if page.alert.resolved is None else "resolved"
-    more = f" and {page.count - 1} more" if page.count > 1 else ""
+    over = " is over" if page.alert.resolved else ""
     rows = "".join(
         f'<tr><td style="padding:2px 12px 2px 0;color:#555555;vertical-align:top;white-space:nowrap">'
         f'{escape(label)}</td><td style="padding:2px 0;overflow-wrap:anywhere">{_link(text)}</td></tr>'
@@ -178,7 +179,7 @@ def _build_html(page: Page) -> str:
         '<!DOCTYPE html><html lang="en"><body style="margin:0;padding:12px;font:14px/1.4 sans-serif;'
         'color:#222222;background:#ffffff"><div style="max-width:640px">'
         f'<p style="margin:0 0 8px"><b style="padding:2px 8px;color:#ffffff;background:{colour}">{turn}</b>'
-        f" <b>{_plain(page.alert.dagger)}</b>: {_plain(page.condition)}{more}</p>"
+        f" <b>{_plain(page.alert.dagger)}</b>: {_plain(page.condition)}{over}{page.more}</p>"
         f'<p style="margin:0 0 8px;font-size:17px;overflow-wrap:anywhere">{_plain(page.sentence)}</p>'
         f"{picture}"
         f'<table style="border-collapse:collapse;font-size:14px">{rows}</table>'
@@ -198,9 +199,11 @@ def _plain(text: str) -> str:
 
 
 def _link(text: str) -> str:
-    """Escape a text, and make a link of an address that is all of it or stands at its end."""
+    """Escape a text; make a link of an address that is all of it or stands at its end, and set commands apart
+    that have ` around them.
+    """
     match = None if "`" in text else _URL.search(text)
     if match is None or match.end() != len(text):
-        return escape(text)
+        return _CODE.sub(r'<code style="background:#f4f4f4">\1</code>', escape(text))
     url = escape(match.group())
     return f'{escape(text[: match.start()])}<a href="{url}" style="color:#1f5fa8">{url}</a>'

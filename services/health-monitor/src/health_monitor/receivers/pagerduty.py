@@ -82,10 +82,10 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         "group": fired.team,
         "class": condition_label(alert.condition),
         "custom_details": {
-            "incident": alert.incident,
-            "generation": fired.generation,
             **page.facts,
             **page.others,
+            "incident": alert.incident,
+            **({"generation": fired.generation} if fired.generation else {}),
         },
     }
     return json_request(settings.url, event)

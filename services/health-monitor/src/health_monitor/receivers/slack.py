@@ -53,15 +53,14 @@ def request(page: Page, settings: Settings) -> HttpRequest:
     """Build the message. It names incident and attempt, so that a reader recognises one that came twice."""
     alert, fired, notify = page.alert, page.fired, page.notify
     if alert.resolved is None:
-        mark, turn = _MARKS.get(fired.severity, ""), severity_name(fired.severity)
-        more = f" and {page.count - 1} more" if page.count > 1 else ""
+        mark, turn = _MARKS.get(fired.severity, ""), f"{severity_name(fired.severity)},"
         lines = [f"since {_time(fired.since)}"]
         facts = page.facts | page.others
     else:
-        mark, turn, more = ":white_check_mark:", "resolved", ""
+        mark, turn = ":white_check_mark:", "resolved, was:"
         lines = [f"it lasted {format_span(alert.lasted)}; it was: {_escape_within(fired.summary)}"]
         facts = page.others
-    head = f"{mark} *{escape(alert.dagger)}*: {turn}, {_escape_within(page.condition)}{more}"
+    head = f"{mark} *{escape(alert.dagger)}*: {turn} {_escape_within(page.condition)}{page.more}"
     lines = [head, _escape_within(page.sentence), *lines]
     footer = f"incident {alert.incident}"
     if fired.team:
