@@ -93,8 +93,9 @@ class Page:
         """Line that says all in one: how many alerts, dagger, condition, and the sentence. A condition that
         the sentence begins with is said once.
         """
-        over = "" if self.alert.firing else " is over"
-        several = f"{self.total} alerts{' are over' if over else ''}, the first: " if self.total > 1 else ""
+        over = "" if self.alert.firing or " is over" in self.sentence else " is over"
+        are_over = "" if self.alert.firing else " are over"
+        several = f"{self.total} alerts{are_over}, the first: " if self.total > 1 else ""
         repeats = self.sentence.startswith(self.condition)
         condition = "" if repeats else f"{self.condition}{over}: "
         return f"{several}{self.alert.dagger}: {condition}{self.sentence}"
