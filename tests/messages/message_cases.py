@@ -29,6 +29,7 @@ from fleet.alerts.alert import (
 )
 from fleet.conditions.finding import Finding, Measure
 from fleet.health import advice, watch
+from fleet.health.watch import Watch
 from health_monitor.alerts.alert import HeldFinding, Policy, decide
 from health_monitor.alerts.outage import Reach, kafka_away
 from health_monitor.observe.traces import Trace, build_chart
@@ -269,7 +270,7 @@ def _acknowledge(alert: Alert) -> Alert:
 
 def _page(
     alert: Alert,
-    trace: Trace | None = None,
+    trace: tuple[Trace, Watch] | None = None,
     *,
     after: timedelta = 2 * SECOND,
     attempt: int = 1,
@@ -281,10 +282,12 @@ def _page(
         alert, "pricing/slack", attempt, released_at=released_at, is_acknowledgement=is_acknowledgement
     )
     sent_at = (alert.resolved_at or NOON) + after
-    return Page(notify, PORTAL, sent_at, build_chart(alert, trace, sent_at))
+    return Page(notify, PORTAL, sent_at, build_chart(alert, *(trace or (None, None)), sent_at))
 
 
-def _trace(*, lag: int = 0, late: int = 0, fresh: int = 0, stops: bool = False, beats: int = 120) -> Trace:
+def _trace(
+    *, lag: int = 0, late: int = 0, fresh: int = 0, stops: bool = False, beats: int = 120
+) -> tuple[Trace, Watch]:
     """Build the trace of a dagger over twenty minutes, in the second half of which it falls behind."""
     trace, current = Trace(), watch.begin(NOON - beats * 10 * SECOND, 41)
     records = written = behind = late_rows = 0
@@ -313,7 +316,7 @@ def _trace(*, lag: int = 0, late: int = 0, fresh: int = 0, stops: bool = False, 
             heartbeat.spools["orders"].since.FromDatetime(NOON - beats // 4 * 10 * SECOND)
         current = watch.hear(current, heartbeat, now)
         trace.add(current)
-    return trace
+    return trace, current
 
 
 def _group(firing: int, *, resolved: int = 0, number: int = 1, receiver: str = "pricing/slack") -> Page:

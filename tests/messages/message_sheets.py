@@ -28,7 +28,7 @@ _EMOJIS: Final = {
 }
 """Colours in place of Slack's pictures, which fonts of a machine may lack."""
 _SHORTCODE: Final = re.compile(r":([a-z_]+):")
-_DATE: Final = re.compile(r"&lt;!date\^(\d+)\^[^|]*\|[^&]*&gt;|<!date\^(\d+)\^[^|>]*\|[^>]*>")
+_DATE: Final = re.compile(r"<!date\^(\d+)\^[^|>]*\|[^>]*>")
 _LINK: Final = re.compile(r"<(https?://[^|>]+)\|([^>]*)>")
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _BOLD: Final = re.compile(r"(?<![\w*])\*([^*\n]+)\*(?![\w*])")
@@ -57,7 +57,8 @@ def draw_sheet(name: str, page: Page) -> str:
     first = "".join(cards.pop(kind) for kind in ("slack", "pagerduty", "email"))
     return (
         f'<!DOCTYPE html><html><head><meta charset="utf-8"><style>{_STYLE}</style></head><body>'
-        f'<h1>{escape(name)}</h1><div class="row">{first}</div><div class="row">{"".join(cards.values())}</div>'
+        f'<h1>{escape(name)}</h1><div class="row">{first}</div>'
+        f'<div class="row">{"".join(cards.values())}</div>'
         "</body></html>"
     )
 
@@ -130,7 +131,7 @@ def _draw_block(block: dict[str, Any]) -> str:
 
 def draw_mrkdwn(text: str) -> str:
     """Draw Slack's mrkdwn as HTML: its text has & < > escaped already, as HTML has them."""
-    text = _DATE.sub(lambda match: _draw_date(int(match[1] or match[2])), text)
+    text = _DATE.sub(lambda match: _draw_date(int(match[1])), text)
     text = _LINK.sub(r'<a href="\1">\2</a>', text)
     text = _CODE.sub(r"<code>\1</code>", text)
     text = _BOLD.sub(r"<b>\1</b>", text)

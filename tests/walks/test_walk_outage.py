@@ -6,7 +6,7 @@ what follows from it is silenced on the pages. Pictures of the pages at each ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 

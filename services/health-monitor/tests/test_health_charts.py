@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from fleet.alerts.alert import Alert, Condition, Notify, Span, evolve
 from fleet.health import watch
+from fleet.health.watch import Watch
 from health_monitor.chart import MOST_POINTS, Band, Chart, Point
 from health_monitor.drawing import HEIGHT, WIDTH, draw
 from health_monitor.observe import traces
@@ -30,16 +31,16 @@ MOST_BYTES = 20_000
 """A mail with a chart stays small, whatever the chart has."""
 
 
-def trace_of(beats: int, *, lag: int = 0, late: int = 0, generation: int = 41, every_s: int = 10) -> Trace:
+def trace_of(beats: int, *, lag: int = 0, late: int = 0, every_s: int = 10) -> tuple[Trace, Watch]:
     """Build the trace of a driver that reads 10 records a second, and ends at noon: its lag and its late rows
     rise by these numbers each time.
     """
-    trace, current = Trace(), watch.begin(NOON - beats * every_s * SECOND, generation)
+    trace, current = Trace(), watch.begin(NOON - beats * every_s * SECOND, 41)
     for number in range(1, beats + 1):
         now = NOON - (beats - number) * every_s * SECOND
         heartbeat = telemetry_pb2.Heartbeat(
             dagger="bookings",
-            generation=generation,
+            generation=41,
             rows_in=number * every_s * 10,
             late_rows=number * late,
             lag={"bookings-0": number * lag},
@@ -47,7 +48,7 @@ def trace_of(beats: int, *, lag: int = 0, late: int = 0, generation: int = 41, e
         heartbeat.time.FromDatetime(now)
         current = watch.hear(current, heartbeat, now)
         trace.add(current)
-    return trace
+    return trace, current
 
 
 def fire(
@@ -61,7 +62,8 @@ def fire(
 
 
 def test_a_trace_has_a_point_for_each_step_and_the_newest_of_all() -> None:
-    points = [*trace_of(20)]
+    trace, newest = trace_of(20)
+    points = trace.list_points(newest)
 
     steps = [(later.time - earlier.time) // SECOND for earlier, later in pairwise(points)]
     assert steps[:-1] == [30] * (len(steps) - 1)
@@ -70,14 +72,15 @@ def test_a_trace_has_a_point_for_each_step_and_the_newest_of_all() -> None:
 
 
 def test_a_trace_is_bounded() -> None:
-    points = [*trace_of(1_000)]
+    trace, newest = trace_of(1_000)
+    points = trace.list_points(None)
 
     assert len(points) == traces.MOST_POINTS
-    assert points[-1].time == NOON
+    assert trace.list_points(newest)[-1].time == NOON
 
 
 def test_a_growing_lag_is_drawn_from_before_it_fired() -> None:
-    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING), trace_of(60, lag=100), NOON + MINUTE)
+    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING), *trace_of(60, lag=100), NOON + MINUTE)
 
     assert chart is not None
     values = [point.value for point in chart.points if point.value is not None]
@@ -88,7 +91,7 @@ def test_a_growing_lag_is_drawn_from_before_it_fired() -> None:
 
 
 def test_a_share_is_drawn_beside_the_limit_that_fired() -> None:
-    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_LATE_ROWS), trace_of(60, late=20), NOON)
+    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_LATE_ROWS), *trace_of(60, late=20), NOON)
 
     assert chart is not None
     assert {round(point.value, 3) for point in chart.points if point.value is not None} == {0.2}
@@ -99,15 +102,15 @@ def test_a_share_is_drawn_beside_the_limit_that_fired() -> None:
 def test_what_has_no_values_is_drawn_as_the_times_of_its_week_once_there_are_several() -> None:
     earlier = Span(NOON - 2 * DAY, NOON - 2 * DAY + MINUTE)
     kafka = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
-    chart = build_chart(fire(kafka, past=(earlier,)), None, NOON)
+    chart = build_chart(fire(kafka, past=(earlier,)), None, None, NOON)
 
-    assert build_chart(fire(kafka), None, NOON) is None
+    assert build_chart(fire(kafka), None, None, NOON) is None
     assert chart is not None
     assert (chart.title, len(chart.bands)) == ("open 2 times in the last seven days", 2)
 
 
 def test_values_across_a_restart_have_a_gap() -> None:
-    trace = trace_of(12)
+    trace, _ = trace_of(12)
     current = watch.begin(NOON, 42)
     for number in (1, 2, 3):
         heartbeat = telemetry_pb2.Heartbeat(dagger="bookings", generation=42, rows_in=300 * number)
@@ -115,7 +118,7 @@ def test_values_across_a_restart_have_a_gap() -> None:
         heartbeat.time.FromDatetime(now)
         current = watch.hear(current, heartbeat, now)
         trace.add(current)
-    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_NO_INPUT), trace, NOON + 2 * MINUTE)
+    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_NO_INPUT), trace, current, NOON + 2 * MINUTE)
 
     assert chart is not None
     assert [point.value for point in chart.points][-3:] == [None, 10.0, 10.0]
@@ -174,7 +177,7 @@ def mail_of(chart: Chart | None) -> EmailMessage:
 
 
 def test_mail_has_the_chart_inline_with_a_text_in_its_place() -> None:
-    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING), trace_of(60, lag=100), NOON)
+    chart = build_chart(fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING), *trace_of(60, lag=100), NOON)
     assert chart is not None
     mail = mail_of(chart)
     text, html = mail.get_body(("plain",)), mail.get_body(("html",))

@@ -101,7 +101,8 @@ class Observer:
 
     def build_chart(self, alert: Alert) -> Chart | None:
         """Build the chart of an alert by what heartbeats have said of its dagger."""
-        return traces.build_chart(alert, self._traces.get(alert.dagger), self._clock())
+        name = alert.dagger
+        return traces.build_chart(alert, self._traces.get(name), self.watches.get(name), self._clock())
 
     def list_hindered(self) -> list[str]:
         """List the daggers whose sinks do not take their rows, or whose drivers ended without executors."""
@@ -184,7 +185,9 @@ class Observer:
         dagger = self._fleet.daggers.get(heartbeat.dagger)
         limits = self._limits if dagger is None else apply_limits(self._limits, self.settings(dagger))
         self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, limits)
-        self._traces.setdefault(heartbeat.dagger, Trace()).add(self.watches[heartbeat.dagger])
+        if heartbeat.dagger not in self._traces:
+            self._traces[heartbeat.dagger] = Trace()
+        self._traces[heartbeat.dagger].add(self.watches[heartbeat.dagger])
         if heartbeat.retrying:
             self._hindered[heartbeat.dagger] = None
 

@@ -1,19 +1,19 @@
 """Traces: what the heartbeats of the last half hour said of each dagger, for the charts of its alerts. Pure.
 
-A trace has a point every STEP and the newest one, MOST_POINTS in all, over restarts of the driver. It is a
-memory of this monitor: one that has just begun has what its recall has read.
+A trace has a point every STEP, MOST_POINTS in all, over restarts of the driver. It is a memory of this
+monitor: one that has just begun has what its recall has read.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from daggers.v1 import alerts_pb2, telemetry_pb2
+from daggers.v1 import alerts_pb2
 
 from fleet.alerts.alert import WEEK, Alert, Condition
 from fleet.health.watch import Watch
@@ -22,6 +22,7 @@ from health_monitor.chart import Band, Chart, Point
 STEP: Final = timedelta(seconds=30)
 MOST_POINTS: Final = 60
 _UNKNOWN: Final = -1
+_BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 _LEAST_POINTS: Final = 3
 _LEAST_INCIDENTS: Final = 2
 
@@ -51,32 +52,39 @@ _WIDTH: Final = len(TracePoint._fields)
 
 
 class Trace:
-    """Numbers of one dagger: 4 KiB at most."""
+    """Numbers of one dagger: 5 KiB at most."""
 
     def __init__(self) -> None:
         self._numbers = array("q")
-
-    def __iter__(self) -> Iterator[TracePoint]:
-        """Yield the points, the oldest first."""
-        for index in range(0, len(self._numbers), _WIDTH):
-            yield TracePoint(*self._numbers[index : index + _WIDTH])
+        self._due_at = _BEFORE_ALL
+        """Time of the next point."""
+        self._generation = 0
 
     def add(self, watch: Watch) -> None:
-        """Add what its newest heartbeat said: in place of the newest point, until that is STEP old."""
-        if watch.heartbeat is None or watch.heard_at is None or not watch.samples:
+        """Add what its newest heartbeat said, unless the newest point of the launch is less than STEP old."""
+        heard_at = watch.heard_at
+        if heard_at is None or (heard_at < self._due_at and watch.generation == self._generation):
             return
-        point = _read(watch, watch.heartbeat, watch.heard_at)
-        numbers = self._numbers
-        if len(numbers) > _WIDTH:
-            step_ms = STEP // timedelta(milliseconds=1)
-            before, newest = TracePoint(*numbers[-2 * _WIDTH : -_WIDTH]), TracePoint(*numbers[-_WIDTH:])
-            if newest.generation == point.generation and newest.time_ms - before.time_ms < step_ms:
-                del numbers[-_WIDTH:]
-        numbers.extend(point)
-        del numbers[: -MOST_POINTS * _WIDTH]
+        point = _read(watch)
+        if point is not None:
+            self._numbers.extend(point)
+            del self._numbers[: -MOST_POINTS * _WIDTH]
+            self._due_at, self._generation = heard_at + STEP, watch.generation
+
+    def list_points(self, watch: Watch | None) -> list[TracePoint]:
+        """List the points, the oldest first, and at last what its newest heartbeat said."""
+        starts = range(0, len(self._numbers), _WIDTH)
+        points = [TracePoint(*self._numbers[start : start + _WIDTH]) for start in starts]
+        newest = None if watch is None else _read(watch)
+        is_newer = newest is not None and (not points or newest.time_ms > points[-1].time_ms)
+        return [*points, newest] if newest is not None and is_newer else points
 
 
-def _read(watch: Watch, heartbeat: telemetry_pb2.Heartbeat, heard_at: datetime) -> TracePoint:
+def _read(watch: Watch) -> TracePoint | None:
+    """Read the newest heartbeat of a watch; None before the first."""
+    heartbeat, heard_at = watch.heartbeat, watch.heard_at
+    if heartbeat is None or heard_at is None or not watch.samples:
+        return None
     sample = watch.samples[-1]
     sent_ms = heartbeat.time.ToMilliseconds()
     waits = [
@@ -177,14 +185,14 @@ _SERIES: Final[Mapping[Condition, _Series]] = {
 """Values by condition: those of a dagger that its heartbeats tell."""
 
 
-def build_chart(alert: Alert, trace: Trace | None, now: datetime) -> Chart | None:
+def build_chart(alert: Alert, trace: Trace | None, watch: Watch | None, now: datetime) -> Chart | None:
     """Build the chart of an alert: the values of its dagger, or when it was open in the last week. None where
     neither would say more than the message.
     """
     if alert.fired is None:
         return None
     series = _SERIES.get(alert.condition)
-    points = [] if series is None or trace is None else _list_points(series, trace)
+    points = [] if series is None or trace is None else _list_points(series, trace.list_points(watch))
     if series is None or sum(point.value is not None for point in points) < _LEAST_POINTS:
         return _build_week(alert, now)
     begin, end = points[0].time, max(now, points[-1].time)
@@ -201,8 +209,8 @@ def build_chart(alert: Alert, trace: Trace | None, now: datetime) -> Chart | Non
     )
 
 
-def _list_points(series: _Series, trace: Trace) -> list[Point]:
-    return [Point(point.time, series.value(before, point)) for before, point in pairwise(trace)]
+def _list_points(series: _Series, points: Sequence[TracePoint]) -> list[Point]:
+    return [Point(point.time, series.value(before, point)) for before, point in pairwise(points)]
 
 
 def _build_week(alert: Alert, now: datetime) -> Chart | None:
