@@ -36,7 +36,7 @@ from health_monitor.observe.traces import Trace, build_chart
 from health_monitor.page import Page
 
 NOON: Final = datetime(2026, 1, 31, 2, 57, 12, tzinfo=UTC)
-"""When alerts fire: at three in the morning."""
+"""Time at which alerts fire: three in the morning."""
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 PORTAL: Final = "https://daggers.example.org"
 ROWS_PER_S: Final = 40
@@ -57,11 +57,11 @@ def list_cases() -> list[MessageCase]:
 
 
 def _cases() -> dict[str, Page]:
-    failed = _fire(alerts_pb2.ALERT_CONDITION_FAILED, _failed())
-    stuck = _fire(alerts_pb2.ALERT_CONDITION_NO_PROGRESS, _stuck())
+    failed = _fire(alerts_pb2.ALERT_CONDITION_FAILED, _find_failure())
+    stuck = _fire(alerts_pb2.ALERT_CONDITION_NO_PROGRESS, _find_stall())
     rule = _fire_rule({"tag_api": "pay"})
-    late = _fire(alerts_pb2.ALERT_CONDITION_LATE_ROWS, _late())
-    kafka = _fire(alerts_pb2.ALERT_CONDITION_KAFKA_AWAY, _kafka(), PLATFORM)
+    late = _fire(alerts_pb2.ALERT_CONDITION_LATE_ROWS, _find_late_rows())
+    kafka = _fire(alerts_pb2.ALERT_CONDITION_KAFKA_AWAY, _find_kafka_away(), PLATFORM)
     return {
         "rule-fires": _page(rule),
         "rule-repeats": _page(_with_past(rule), after=245 * MINUTE),
@@ -73,19 +73,27 @@ def _cases() -> dict[str, Page]:
         "failed": _page(failed),
         "no-progress": _page(stuck, _trace(stops=True)),
         "no-progress-over": _page(_resolve(stuck, "it makes progress")),
-        "lag-growing": _page(_fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING, _lag()), _trace(lag=900)),
+        "lag-growing": _page(
+            _fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING, _find_growing_lag()), _trace(lag=900)
+        ),
         "late-rows": _page(late, _trace(late=12)),
         "freshness": _page(
-            _fire(alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED, _freshness()), _trace(fresh=340)
+            _fire(alerts_pb2.ALERT_CONDITION_FRESHNESS_MISSED, _find_old_rows()), _trace(fresh=340)
         ),
-        "sink-behind": _page(_fire(alerts_pb2.ALERT_CONDITION_SINK_BEHIND, _behind()), _trace(stops=True)),
-        "waiting-for-executors": _page(_fire(alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS, _waiting())),
+        "sink-behind": _page(
+            _fire(alerts_pb2.ALERT_CONDITION_SINK_BEHIND, _find_sink_behind()), _trace(stops=True)
+        ),
+        "waiting-for-executors": _page(
+            _fire(alerts_pb2.ALERT_CONDITION_WAITING_FOR_EXECUTORS, _find_no_executors())
+        ),
         "kafka-away": _page(kafka),
         "kafka-away-over": _page(_resolve(kafka, "Kafka takes records again")),
         "store-away": _page(
-            _fire(alerts_pb2.ALERT_CONDITION_STORE_AWAY, _store(), f"{STORE}influx.example.org:8086")
+            _fire(
+                alerts_pb2.ALERT_CONDITION_STORE_AWAY, _find_store_away(), f"{STORE}influx.example.org:8086"
+            )
         ),
-        "host-away": _page(_fire(alerts_pb2.ALERT_CONDITION_HOST_AWAY, _host(), f"{HOST}spark-07")),
+        "host-away": _page(_fire(alerts_pb2.ALERT_CONDITION_HOST_AWAY, _find_host_away(), f"{HOST}spark-07")),
         "group": _group(40, resolved=2, number=3),
         "group-over": _group(0, resolved=40, number=4),
         "acknowledged": _page(_acknowledge(failed), after=245 * MINUTE),
@@ -108,7 +116,7 @@ _FURTHER: Final = (
 # ---- What is found -----------------------------------------------------------------------------------------
 
 
-def _failed() -> Finding:
+def _find_failure() -> Finding:
     error = events_pb2.DaggerError(reason="SECRET_MISSING", domain=events_pb2.ERROR_DOMAIN_EXTERNAL)
     summary = (
         "it was given up: SECRET_MISSING: sinks[0].postgres.password: the file /run/secrets/pg is not there"
@@ -116,7 +124,7 @@ def _failed() -> Finding:
     return Finding(True, summary, NOON - 12 * SECOND, advice=advice.advise_failed(error, 6))
 
 
-def _stuck() -> Finding:
+def _find_stall() -> Finding:
     summary = (
         "no progress for 2 min 43 s, it retries a sink: SINK_UNREACHABLE: orders: influx.example.org:8086"
         " refuses connections"
@@ -126,41 +134,41 @@ def _stuck() -> Finding:
     return Finding(True, summary, NOON - 163 * SECOND, measure=Measure(163, 120, "s"), advice=owner)
 
 
-def _late() -> Finding:
+def _find_late_rows() -> Finding:
     summary = "3.0% of its rows in the last 5 min came late: clock of producer bookings-3 is 14 min behind"
     return Finding(True, summary, NOON - 5 * MINUTE, measure=Measure(0.03, 0.01, "share"))
 
 
-def _lag() -> Finding:
+def _find_growing_lag() -> Finding:
     summary = "its lag grew by 54,000 to 54,900 records in 10 min: 18.4% of what came was not read"
     return Finding(True, summary, NOON - 10 * MINUTE, measure=Measure(0.184, 0.05, "share"))
 
 
-def _freshness() -> Finding:
+def _find_old_rows() -> Finding:
     summary = "its rows came to orders 24.4 s after the end of their window, 95 of 100, and may take 10 s"
     return Finding(True, summary, NOON - 4 * MINUTE, measure=Measure(24.4, 10, "s"))
 
 
-def _behind() -> Finding:
+def _find_sink_behind() -> Finding:
     summary = (
         "orders is 5 min 12 s behind, 12,480 rows wait in its log: REFUSED: orders: 429 Too Many Requests"
     )
     return Finding(True, summary, NOON - 312 * SECOND, measure=Measure(312, 300, "s"))
 
 
-def _waiting() -> Finding:
+def _find_no_executors() -> Finding:
     summary = "its Spark master gives it no executor: others have them, or none is there"
     return Finding(True, summary, NOON - 35 * SECOND, measure=Measure(2, 0, "count"))
 
 
-def _kafka() -> Finding:
+def _find_kafka_away() -> Finding:
     reach = Reach().writes(NOON - 45 * SECOND).misses(NOON - 41 * SECOND).misses(NOON - 20 * SECOND)
     finding = kafka_away(reach, now=NOON, limit=30 * SECOND, daggers=40)
     assert finding is not None
     return finding
 
 
-def _store() -> Finding:
+def _find_store_away() -> Finding:
     summary = (
         "40 daggers wait for influx.example.org:8086, which takes no rows: SINK_UNREACHABLE: orders: refuses"
         " connections"
@@ -168,7 +176,7 @@ def _store() -> Finding:
     return Finding(True, summary, NOON - 2 * MINUTE, measure=Measure(40, 1, "count"))
 
 
-def _host() -> Finding:
+def _find_host_away() -> Finding:
     summary = (
         "none of the 12 daggers on spark-07 has been heard for 41 s: the host is away, or its network is"
     )
@@ -326,7 +334,7 @@ def _group(firing: int, *, resolved: int = 0, number: int = 1, receiver: str = "
     own.escalate_after.FromTimedelta(15 * MINUTE)
 
     def fire(index: int) -> Alert:
-        alert = _fire(alerts_pb2.ALERT_CONDITION_FAILED, _failed(), f"bookings_{index:02}")
+        alert = _fire(alerts_pb2.ALERT_CONDITION_FAILED, _find_failure(), f"bookings_{index:02}")
         assert alert.fired is not None
         alert.fired.destinations.append(own)
         return alert

@@ -321,11 +321,11 @@ def test_a_message_that_a_silence_held_back_says_until_when() -> None:
 def test_what_was_measured_long_before_the_message_is_said_to_be_old() -> None:
     page = told(alerts_pb2.ALERT_CONDITION_LATE_ROWS)
 
-    def measured(after: timedelta) -> str:
+    def read_measure(after: timedelta) -> str:
         return replace(page, attempted_at=NOON + after).facts["measured"]
 
-    assert measured(5 * MINUTE) == "50.0%, limit 1.0%"
-    assert measured(6 * MINUTE) == "50.0%, limit 1.0%, when it fired"
+    assert read_measure(5 * MINUTE) == "50.0%, limit 1.0%"
+    assert read_measure(6 * MINUTE) == "50.0%, limit 1.0%, when it fired"
 
 
 def test_the_runbook_is_where_the_platform_serves_it() -> None:

@@ -1,4 +1,4 @@
-"""What a small chart shows: a line of measured values, their limit, and when the alert was open. Pure.
+"""Contents of a small chart: a line of measured values, their limit, and when the alert was open. Pure.
 
 It has numbers of the platform alone, no text of rows, specifications or secrets: nothing in it is masked.
 """
@@ -35,7 +35,7 @@ class Chart:
     """Chart of one alert, between two instants."""
 
     title: str
-    """What it shows, in a few words."""
+    """Its contents, in a few words."""
     begin: datetime
     end: datetime
     points: Sequence[Point] = ()

@@ -1,4 +1,4 @@
-"""Traces: what the heartbeats of the last half hour said of each dagger, for the charts of its alerts. Pure.
+"""Traces: numbers of the heartbeats of the last half hour of each dagger, for charts of its alerts. Pure.
 
 A trace has a point every STEP, MOST_POINTS in all, over restarts of the driver. It is a memory of this
 monitor: one that has just begun has what its recall has read.
@@ -118,7 +118,7 @@ class _Series:
     value: Callable[[TracePoint, TracePoint], float | None]
     """Value at a point, of the one before and this one."""
     has_limit: bool = False
-    """Whether the limit of the alert is one of these values."""
+    """True if the limit of the alert is one of these values."""
 
 
 def _rate(count: Callable[[TracePoint], int]) -> Callable[[TracePoint, TracePoint], float | None]:
