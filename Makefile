@@ -243,6 +243,10 @@ portal-states: setup ## Picture every page in every state, wide and on a phone, 
 	@rm -rf .cache/portal-states && mkdir -p .cache/portal-states
 	@$(BIN)/pytest -q -m "" tests/portal --pictures .cache/portal-states
 
+.PHONY: message-pictures
+message-pictures: $(STAMPS)/venv ## Picture every kind of message as each receiver shows it, into .cache/message-pictures
+	@$(BIN)/python -m tests.messages.pictures
+
 .PHONY: functions-doc
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md

@@ -276,6 +276,7 @@ def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names
         "DAGGERS_MONITOR_WATCHDOG_URL_FILE": str(url),
         "DAGGERS_MONITOR_SLACK_URL_FILE": str(slack),
         "DAGGERS_MONITOR_PORTAL_URL": "https://daggers.example",
+        "DAGGERS_MONITOR_RUNBOOK_URL": "https://wiki.example/daggers",
         "DAGGERS_ALLOWED_HOSTS": "10.0.0.7:443",
     }
     kind = monitor_settings()
@@ -293,6 +294,7 @@ def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names
     assert watchdog.get_secret_value() == "https://hc.example/ping/key"
     assert [channel.name for channel in told.channels()] == ["slack"]
     assert (told.portal_url, told.allowed_hosts) == ("https://daggers.example", "10.0.0.7:443")
+    assert (alone.runbook_url, told.runbook_url) == ("", "https://wiki.example/daggers")
     assert alone.state_dir == told.state_dir == Path("/var/lib/daggers")
 
 

@@ -147,9 +147,14 @@ def _png(
     page.evaluate(_NAME_PLACES, [here, _INSTALLED])
     shot = page.screenshot()
     context.close()
-    made = io.BytesIO()
-    Image.open(io.BytesIO(shot)).convert("RGB").quantize(256).save(made, "PNG", optimize=True)
-    return made.getvalue()
+    return compress(shot)
+
+
+def compress(shot: bytes) -> bytes:
+    """Return the same picture as a PNG of 256 colours."""
+    file = io.BytesIO()
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(256).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def _write(page: Page, text: str = _QUERY) -> None:

@@ -15,6 +15,7 @@ from tests.simulation.world import World
 from api_gateway.state.projection import Projection
 from api_gateway.state.rows import Change
 from fleet.alerts.alert import Notify
+from health_monitor.chart import Chart
 from health_monitor.deliver.webhook import Channel
 from health_monitor.receivers import Outcome, Success, Temporary
 
@@ -31,7 +32,9 @@ class SimulatedWebhooks:
         self._world = world
         self.told: list[tuple[str, int, int, int, str]] = []
 
-    async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
+    async def send(
+        self, channel: Channel, notify: Notify, *, now: datetime, chart: Chart | None = None
+    ) -> Outcome:
         """As Webhooks'."""
         world, alert = self._world, notify.alert
         if world.chance(0.15, "receiver failed"):

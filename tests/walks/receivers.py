@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 ROUTING_KEY = "of-a-walk-with-thirty-two-letter"
-_HEAD = re.compile(r":[a-z_]+: \*(?P<dagger>[^*]+)\*: (?P<resolved>resolved, )?(?P<condition>.+)")
+_HEAD = re.compile(r":[a-z_]+: \*(?P<dagger>[^*]+)\*: (?P<turn>[a-z]+), (?:was: )?(?P<condition>.+)")
 _SINCE = re.compile(r"since <!date\^(\d+)\^")
 _INCIDENT = re.compile(r"^incident (\d+)", re.MULTILINE)
 _LINK = re.compile(r"<(https?://[^|]+)\|portal>")
@@ -105,7 +105,7 @@ def _page(text: str) -> Page:
         said["dagger"],
         said["condition"],
         int(incident[1]),
-        bool(said["resolved"]),
+        said["turn"] == "resolved",
         float(since[1]) if since else 0.0,
         facts,
         link[1] if link else "",

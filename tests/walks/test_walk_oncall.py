@@ -20,9 +20,10 @@ from tests.documents.pages import ROOT
 from tests.documents.pages import Page as Document
 from tests.integration.bookings import NOON, Bookings, booking
 from tests.integration.cli import Cli, Outcome, runs
-from tests.integration.faults import driver, kill, kill_driver, process, serving, until
+from tests.integration.faults import driver, kill, kill_driver, until
 from tests.proxy import Proxy, port_of
 from tests.walks.conftest import Say
+from tests.walks.monitors import serving_monitor
 from tests.walks.receivers import Page, Receivers, receivers
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1500)]
@@ -200,17 +201,6 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
         yield running
 
 
-@contextmanager
-def impatient_monitor(stack: Stack, told: Receivers, folder: Path) -> Iterator[None]:
-    """A monitor in place of the stack's, that tells these receivers and waits for nothing long."""
-    env = process(stack, "health-monitor").environ() | LIMITS | told.environment()
-    env["DAGGERS_MONITOR_STATE_DIR"] = str(folder / "monitor")
-    del env["DAGGERS_LOCAL_PROCESS"]  # it is none of the stack's
-    kill(stack, "health-monitor")
-    with serving("health_monitor", env, folder):
-        yield
-
-
 def test_on_call_is_told_what_is_wrong_of_seven_faults(stack: Stack, tmp_path: Path, say: Say) -> None:
     cli, bookings = Cli(stack.state_dir), Bookings(stack.kafka, Cli(stack.state_dir))
     token = tmp_path / "token"
@@ -218,7 +208,7 @@ def test_on_call_is_told_what_is_wrong_of_seven_faults(stack: Stack, tmp_path: P
     producer = Producer(bookings)
     with ExitStack() as around:
         told = around.enter_context(receivers())
-        around.enter_context(impatient_monitor(stack, told, tmp_path))
+        around.enter_context(serving_monitor(stack, told, tmp_path, LIMITS))
         database = around.enter_context(Proxy(port_of(stack.influx["url"])))
         sink = {"influx": {"url": database.url, "token": {"file": str(token)}}}
         conditions = {"no_input": {"limit": f"{GAP_S:g}s"}}

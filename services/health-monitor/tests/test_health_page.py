@@ -25,6 +25,7 @@ from fleet.alerts.alert import (
     STORE,
     TEAM,
     Alert,
+    GroupTurn,
     Notify,
     condition_name,
     evolve,
@@ -162,7 +163,7 @@ def shown_by_others(page: Page) -> dict[str, Any]:
         url=SecretStr("smtp://u:p@smtp.example.org"), to="on-call@example.org", sender="daggers@example.org"
     )
     mail = message_from_bytes(email.request(page, own).message, policy=default)
-    body = mail.get_body()
+    body = mail.get_body(("plain",))
     assert body is not None
     key = "whsec_MfKQ9r8GKYqUTwjUPD8ILPZIo2LaLjSw"
     hook = webhook.request(page, webhook.Settings(url=SecretStr("https://a.example"), key=SecretStr(key)))
@@ -277,7 +278,7 @@ def test_what_is_not_known_of_an_old_record_is_left_out() -> None:
     assert Page(Notify(old, "team", 1)).facts == {
         "who has to act": "not known yet",
         "next": "Read `daggers get b`: it names the error, and whose it is.",
-        "acknowledge": f"`daggers alerts ack {old.id}`",
+        "acknowledge": f"daggers alerts ack {old.id}",
         "runbook": "docs/operations.md#alert-failed",
     }
 
@@ -287,6 +288,105 @@ def test_an_old_record_says_whose_it_is_where_its_condition_tells() -> None:
     old = evolve(Alert(dagger="b", condition=meta.condition), alerts_pb2.AlertFired(meta=meta), NOON)
 
     assert Page(Notify(old, "team", 1)).facts["who has to act"] == "USER, whoever wrote the dagger"
+
+
+def test_a_message_that_is_escalated_says_why_it_comes() -> None:
+    own = alerts_pb2.AlertDestination(revision=4, path=[0, 1], receivers=["pricing/slack"])
+    own.escalate_to.append("pricing/pagerduty")
+    own.escalate_after.FromTimedelta(15 * MINUTE)
+    alert = told(alerts_pb2.ALERT_CONDITION_FAILED).alert
+    assert alert.fired is not None
+    alert.fired.destinations.append(own)
+    turn = GroupTurn(
+        team="pricing", revision=4, path=(0, 1), labels={}, begin=NOON, number=1, time=NOON,
+        first_attempt=NOON, firing=(alert,), resolved=(),
+    )  # fmt: skip
+
+    def facts(receiver: str, group: GroupTurn = turn) -> dict[str, str]:
+        return Page(Notify(alert, receiver, 1, group=group)).facts
+
+    assert facts("pricing/pagerduty")["escalated"] == "nobody acknowledged it in 15 min"
+    assert "escalated" not in facts("pricing/slack")
+    assert "escalated" not in facts("pricing/pagerduty", replace(turn, path=(0, 2)))
+
+
+def test_a_message_that_a_silence_held_back_says_until_when() -> None:
+    page = told(alerts_pb2.ALERT_CONDITION_FAILED)
+    released = replace(page, notify=replace(page.notify, released_at=NOON + 5 * MINUTE))
+    before = replace(page, notify=replace(page.notify, released_at=NOON - 5 * MINUTE))
+
+    assert released.facts["held back"] == "by a silence until 2026-01-01 12:05:00 UTC"
+    assert "held back" not in before.facts
+
+
+def test_what_was_measured_long_before_the_message_is_said_to_be_old() -> None:
+    page = told(alerts_pb2.ALERT_CONDITION_LATE_ROWS)
+
+    def read_measure(after: timedelta) -> str:
+        return replace(page, attempted_at=NOON + after).facts["measured"]
+
+    assert read_measure(5 * MINUTE) == "50.0%, limit 1.0%"
+    assert read_measure(6 * MINUTE) == "50.0%, limit 1.0%, when it fired"
+
+
+def test_the_runbook_is_where_the_platform_serves_it() -> None:
+    page = replace(told(alerts_pb2.ALERT_CONDITION_FAILED), runbook_url="https://wiki.example/daggers")
+
+    assert page.facts["runbook"] == "https://wiki.example/daggers#alert-failed"
+
+
+def test_what_a_rule_finds_is_its_teams_matter() -> None:
+    meta = alerts_pb2.AlertMeta(
+        dagger="b", condition=alerts_pb2.ALERT_CONDITION_RULE, incident=1, rule="errors", key={"k": "v" * 900}
+    )
+    fired = alerts_pb2.AlertFired(meta=meta, team="pricing", summary="many")
+    before = Alert(dagger="b", condition=meta.condition, rule="errors", key=dict(meta.key))
+    page = Page(Notify(evolve(before, fired, NOON), "team", 1))
+
+    assert page.facts["who has to act"] == "team pricing, whose rule it is"
+    assert page.condition == f"errors (k={'v' * 59}…)"
+
+
+@pytest.mark.parametrize(
+    ("condition", "sentence", "headline"),
+    [
+        ("NO_PROGRESS", "no progress for 2 min", "completed_bookings: no progress for 2 min"),
+        ("FAILED", "it was given up", "completed_bookings: failed: it was given up"),
+    ],
+)
+def test_a_headline_says_nothing_twice(condition: str, sentence: str, headline: str) -> None:
+    page = told(alerts_pb2.AlertCondition.Value(f"ALERT_CONDITION_{condition}"))
+    page.fired.summary = sentence
+
+    assert page.headline == headline
+
+
+def test_however_long_texts_are_slack_shows_head_link_and_incident_within_its_limit() -> None:
+    page = told(alerts_pb2.ALERT_CONDITION_FAILED)
+    page.fired.summary, page.fired.next = "&" * 500, "<" * 5_000
+    lines = text_of(page).split("\n")
+
+    assert len("\n".join(lines)) <= 4_000
+    assert lines[0] == ":rotating_light: *completed_bookings*: critical, failed"
+    assert set(lines[1].removesuffix("…").split("&amp;")) == {""}
+    assert lines[-1].endswith("|portal>")
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "unit", "text"),
+    [
+        (0.4, 0.25, "s", "0.4 s, limit 0.25 s"),
+        (163.5, 120, "s", "2 min 43 s, limit 2 min"),
+        (0.0006, 0.0005, "share", "0.06%, limit 0.05%"),
+        (0.034, 0.01, "share", "3.4%, limit 1.0%"),
+        (0.0, 0.5, "share", "0.0%, limit 50.0%"),
+    ],
+)
+def test_a_value_is_told_from_its_limit(value: float, limit: float, unit: str, text: str) -> None:
+    page = told(alerts_pb2.ALERT_CONDITION_LATE_ROWS)
+    page.fired.value, page.fired.limit, page.fired.unit = value, limit, unit
+
+    assert page.facts["measured"] == text
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,13 @@ def text_of(notice: Notify) -> str:
     """Return the text that Slack shows."""
     call = slack.request(Page(notice), slack.Settings(url=SecretStr("https://slack.example")))
     return str(json.loads(call.body)["text"])
+
+
+def text_in(mail: EmailMessage) -> str:
+    """Return the plain text of a mail."""
+    body = mail.get_body(("plain",))
+    assert body is not None
+    return str(body.get_content())
 
 
 @asynccontextmanager
@@ -317,10 +325,10 @@ async def test_mail_is_submitted_under_tls_and_is_a_thread_of_its_incident(
     assert (outcomes, server.submitted) == ([Success()] * 3, 3)
     fired, resolved = server.mailbox.values()
     assert fired["Subject"] == "[critical] bookings: failed: it was given up: BAD_SQL"
-    assert resolved["Subject"] == "[resolved] bookings: failed: it runs again"
+    assert resolved["Subject"] == "[resolved] bookings: failed is over: it runs again"
     assert fired["References"] == resolved["References"]
     assert (fired["To"], fired["From"]) == ("a@example.org, b@example.org", "daggers@example.org")
-    assert "who has to act: USER, whoever wrote the dagger" in fired.get_content()
+    assert "who has to act: USER, whoever wrote the dagger" in text_in(fired)
 
 
 @pytest.mark.usefixtures("trust_server")
@@ -482,12 +490,13 @@ async def test_a_group_is_one_incident_of_slack_and_pagerduty_that_names_three_m
 
     assert outcomes == [Success()] * 4
     lines = text["text"].split("\n")
-    assert lines[0] == ":rotating_light: *d000*: failed and 39 more"
+    assert lines[0] == ":rotating_light: *d000*: critical, failed and 39 more alerts"
     [also] = [line for line in lines if line.startswith("also open: ")]
     assert [part.split()[0] for part in also.removeprefix("also open: ").split("; ")] == [
         "d001", "d002", "d003", "36",
     ]  # fmt: skip
     assert any(line.startswith("resolved: d040 failed [") for line in lines)
+    assert end["text"].split("\n")[0] == ":white_check_mark: *d000*: resolved, was: failed and 39 more alerts"
     assert "notice 2" in end["text"]
     assert event["payload"]["summary"].startswith("40 alerts, the first: d000: failed")
     assert (event["dedup_key"], over["event_action"]) == (over["dedup_key"], "resolve")
@@ -521,6 +530,6 @@ async def test_a_group_is_one_thread_of_mail(paths: tuple[Path, Path]) -> None:
 
     assert outcomes == [Success()] * 2
     assert fired["Subject"].strip().startswith("[critical] 5 alerts, the first: d000: failed")
-    assert "also open: d001 failed" in fired.get_content()
-    assert "also resolved: d001 failed" in over.get_content()
+    assert "also open: d001 failed" in text_in(fired)
+    assert "also resolved: d001 failed" in text_in(over)
     assert fired["References"] == over["References"]

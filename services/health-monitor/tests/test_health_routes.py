@@ -78,7 +78,7 @@ async def test_a_route_tells_after_its_wait_repeats_until_somebody_acknowledges_
     texts = list_texts(world)
 
     assert (len(early), len(once), len(repeated), len(quiet), len(texts)) == (0, 1, 2, 2, 3)
-    assert texts[-1] == ":white_check_mark: *bookings*: resolved, failed"
+    assert texts[-1] == ":white_check_mark: *bookings*: resolved, was: failed"
     assert world.kinds() == []  # neither the pager of the team nor the platform's receivers
 
 

@@ -22,6 +22,7 @@ RULE = rules_pb2.AlertRule(
     name="api_errors", when="error_rate > 0.05", severity=rules_pb2.RULE_SEVERITY_CRITICAL
 )
 FIRED, RESOLVED = rules_pb2.RULE_STATE_FIRED, rules_pb2.RULE_STATE_RESOLVED
+CHANGE = alerts_pb2.LastChange(revision=7, actor="user:ada@example.org")
 DAGGER = Dagger(
     name="calls",
     spec=spec_pb2.DaggerSpec(team="pricing", alerts=[RULE]),
@@ -67,7 +68,9 @@ class Watching:
         for one in observations:
             self.rules.add(one)
         turns = []
-        for turn in self.rules.turns(self.fleet, self.ledger, lambda team: [f"{team}/slack"], NOON):
+        for turn in self.rules.turns(
+            self.fleet, self.ledger, lambda team: [f"{team}/slack"], NOON, {"calls": CHANGE}.get
+        ):
             turn.meta.epoch = self.ledger.epoch
             assert self.ledger.apply(record(turn, sequence=self.ledger.sequence + 1))
             turns.append(turn)
@@ -85,6 +88,7 @@ def test_each_key_has_an_incident_that_says_all_of_it() -> None:
         alerts_pb2.ALERT_SEVERITY_CRITICAL, "a fails", "number",
     )  # fmt: skip
     assert (first.value, first.limit, dict(first.meta.values)) == (0.08, 0.05, {"error_rate": "0.08"})
+    assert first.last_change == CHANGE
     assert (first.next, [*first.receivers]) == ("Read https://wiki.example/api", ["pricing/slack"])
     assert first.dedup_key == dedup_key_of(first.meta) != dedup_key_of(second.meta)
     assert len(watching.ledger.alerts) == 2

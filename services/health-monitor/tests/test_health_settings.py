@@ -99,9 +99,10 @@ def test_a_watchdog_that_is_no_url_is_refused_without_being_shown(tmp_path: Path
 
 
 @pytest.mark.parametrize("url", ["daggers.example", "https://daggers.example/<b>", "https://a|b"])
-def test_a_portal_that_would_break_a_message_is_refused(url: str) -> None:
+@pytest.mark.parametrize("name", ["portal_url", "runbook_url"])
+def test_an_address_that_would_break_a_message_is_refused(name: str, url: str) -> None:
     with pytest.raises(ValidationError, match="it is not an http or https URL"):
-        settings(portal_url=url)
+        settings(**{name: url})
 
 
 def test_no_secret_is_in_what_settings_and_channels_look_like() -> None:

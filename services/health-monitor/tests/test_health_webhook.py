@@ -132,7 +132,7 @@ async def test_slack_takes_what_fired() -> None:
     outcome, shown, _ = await send(slack)
 
     assert outcome == Success()
-    assert "*bookings*: failed" in shown[0]
+    assert "*bookings*: critical, failed" in shown[0]
     assert "it was given up" in shown[0]
 
 
@@ -149,7 +149,7 @@ async def test_slack_gets_the_time_for_its_readers_time_zone_and_a_person_reads_
 async def test_slack_is_told_how_long_it_lasted() -> None:
     _, shown, _ = await send(slack, notice=notify(resolved=True))
 
-    assert "resolved, failed" in shown[0]
+    assert "resolved, was: failed" in shown[0]
     assert "it lasted 2 min 43 s; it was: it was given up" in shown[0]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+_SECONDS_WITH_PARTS: Final = 60
+_SMALL_SHARE: Final = 0.01
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -30,9 +32,16 @@ def _format(span: timedelta, *, units: int) -> str:
 
 
 def format_measure(value: float, unit: str) -> str:
-    """Format a measure of an alert, or its limit: seconds ("s"), a "share" of 1, a "number" or a "count"."""
+    """Format a measure of an alert, or its limit: seconds ("s"), a "share" of 1, a "number" or a "count".
+
+    Small ones have the digits that tell a value from its limit.
+    """
     if unit == "number":
         return f"{value:,.6g}"
+    if unit == "s" and value < _SECONDS_WITH_PARTS and value != int(value):
+        return f"{value:.3g} s"
     if unit == "s":
         return format_span(timedelta(seconds=value))
-    return f"{value:.1%}" if unit == "share" else f"{value:,.0f}"
+    if unit == "share":
+        return f"{value:.1%}" if value == 0 or value >= _SMALL_SHARE else f"{100 * value:.2g}%"
+    return f"{value:,.0f}"

@@ -92,7 +92,12 @@ async def serve(
         # Spark UIs are inside the platform, at addresses from heartbeats: use no proxy, follow no redirect.
         inside = CheckedTransport(INSIDE, httpx.create_ssl_context(trust_env=False))
         spark = await stack.enter_async_context(httpx.AsyncClient(transport=inside, trust_env=False))
-        webhooks = Webhooks(configured.allowed, portal=configured.portal_url, proxies=configured.proxies)
+        webhooks = Webhooks(
+            configured.allowed,
+            portal=configured.portal_url,
+            runbook=configured.runbook_url,
+            proxies=configured.proxies,
+        )
         monitor = Monitor(
             Identity(monitor_id=identity(), host=host_name()),
             control=control,

@@ -68,7 +68,9 @@ def _write(kind: Receiver, alert: Alert, time: datetime) -> str:
     request = kind.request(Page(Notify(alert, "pricing", 1), _PORTAL, time), kind.Settings(**given))
     if isinstance(request, MailRequest):
         mail = message_from_bytes(request.message, _class=EmailMessage, policy=default)
-        return f"{mail['Subject'].strip()}\n\n{mail.get_content().strip()}"
+        text = mail.get_body(("plain",))
+        assert text is not None
+        return f"{mail['Subject'].strip()}\n\n{text.get_content().strip()}"
     if request.headers.get("content-type") != "application/json":
         return request.body.decode()
     document = json.loads(request.body)

@@ -25,7 +25,7 @@ from itertools import islice
 from typing import Any, Final
 
 import httpx
-from daggers.v1 import alerts_pb2, rules_pb2
+from daggers.v1 import alerts_pb2, gateway_pb2, rules_pb2
 from pydantic import SecretStr
 
 from election import Beats, proven_dead
@@ -114,7 +114,12 @@ class Monitor:
         self._judge = Judge(self.leadership.ledger, receivers=self._receivers_of, policy=policy)
         self._outage = PendingOutage(journal)
         self.deliveries = Deliveries(
-            self.leadership, self._outage, webhooks=webhooks, policy=policy, clock=clock
+            self.leadership,
+            self._outage,
+            webhooks=webhooks,
+            policy=policy,
+            clock=clock,
+            build_chart=self.observer.build_chart,
         )
         self.team_deliveries = TeamDeliveries(self.deliveries, self.fleet, self.leadership, clock)
         self.receiver_tests = ReceiverTests(self.leadership, self.fleet, channels, webhooks, clock)
@@ -192,7 +197,9 @@ class Monitor:
         """Write the turns of rules on rows, many at once: each of another alert. Raises: LogUnavailable."""
         if not self.observer.begun or not self.leadership.begins:
             return
-        turns = self.row_rules.turns(self.fleet, self.ledger, self._receivers_of, self._clock())
+        turns = self.row_rules.turns(
+            self.fleet, self.ledger, self._receivers_of, self._clock(), self.observer.change
+        )
         while some := list(islice(turns, _WRITTEN_AT_ONCE)):
             outcomes = await asyncio.gather(*map(self._write, some), return_exceptions=True)
             for failure in filter(None, outcomes):
@@ -298,7 +305,9 @@ class Monitor:
             await self._bring_in(self._outage.current)
             return
         now = self._clock()
-        away = outage.kafka_away(self.leadership.reach, now=now, limit=self._limits.kafka)
+        away = outage.kafka_away(
+            self.leadership.reach, now=now, limit=self._limits.kafka, daggers=self._count_running()
+        )
         findings = {} if away is None else {outage.CONDITION: away}
         turn = self._judge.next_turn(PLATFORM, findings, of=OF_PLATFORM, now=now)
         if not self.leadership.begins:
@@ -310,6 +319,11 @@ class Monitor:
                 self._outage.keep(outage.begin_outage(fired, logged_alert, now))
             case alerts_pb2.AlertResolved() as resolved:
                 await self.leadership.write(resolved)
+
+    def _count_running(self) -> int:
+        """Count the daggers that are to run."""
+        desired = gateway_pb2.DESIRED_RUNNING
+        return sum(dagger.desired == desired for dagger in self.fleet.daggers.values())
 
     async def _bring_in(self, pending: Outage) -> None:
         """Write the outage to the log when that takes records again, and no delivery is under way: from then

@@ -26,6 +26,16 @@ A notification is sent when the receiver says so by its own protocol, as it stan
 that is not a refusal of the receiver's own is tried again, until the notification is given up: a page of HTML
 with whatever status, an empty or cut off 200, a redirect that does not say that it lasts. So do login pages
 of networks, and proxies that block, answer. Redirects are never followed.
+
+## The messages
+Each says what is wrong and how gravely, since when, what was measured beside its limit, whose it is, what to
+do, the last change of the dagger, where to read on, three further alerts of its group and how many more.
+[Pictures of them](messages/README.md) have the list that each is held to, and what was mended.
+
+Mail has a small chart beside the text: what heartbeats said of the dagger in the half hour before, with the
+limit; of rules on rows and of what is no dagger, when the alert was open in the last week. Other receivers
+take no picture but by an address that anybody on the internet may fetch
+([decision 318](decisions/0318-mail-has-the-chart-that-heartbeats-give.md)).
 """
 
 

@@ -48,6 +48,8 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     gone."""
     portal_url: str = ""
     """Base URL of the portal, for links in notifications. Without it they have none."""
+    runbook_url: str = ""
+    """URL where docs/operations.md is served, for links in notifications. Without it they name the file."""
     state_dir: Path | None = None
     """Directory where the alert that Kafka is away is kept until the log has it. Without it a monitor that is
     restarted before forgets it, and nobody is notified that it is over."""
@@ -63,7 +65,7 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
             host_and_port(bind)
         return bind
 
-    @field_validator("portal_url")
+    @field_validator("portal_url", "runbook_url")
     @classmethod
     def _is_web(cls, value: str) -> str:
         web = value.startswith(("https://", "http://")) and value.isprintable()

@@ -32,6 +32,7 @@ from fleet.conditions.dagger_conditions import SEVERITIES
 from fleet.conditions.finding import Finding
 from fleet.decide.backoff import delay
 from fleet.health import advice
+from health_monitor.page import shorten
 from health_monitor.receivers import Outcome, Permanent, Success, Temporary
 
 _SUMMARY_LIMIT: Final = 500
@@ -206,4 +207,4 @@ def _find_next_attempt(
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SUMMARY_LIMIT else text[: _SUMMARY_LIMIT - 1] + "…"
+    return shorten(text, _SUMMARY_LIMIT)

@@ -70,16 +70,20 @@ class Reach:
         return self.failures >= _FAILURES
 
 
-def kafka_away(reach: Reach, *, now: datetime, limit: timedelta) -> Finding | None:
-    """Judge whether Kafka has acknowledged nothing of this monitor for too long; None without evidence."""
+def kafka_away(reach: Reach, *, now: datetime, limit: timedelta, daggers: int) -> Finding | None:
+    """Judge whether Kafka has acknowledged nothing of this monitor for too long; None without evidence.
+
+    `daggers`: number of those that are to run, none of which can be judged meanwhile.
+    """
     if reach.missing is None:
         return None if reach.wrote is None else Finding(False, "Kafka takes records again", reach.wrote)
     lasted = now - reach.missing
     if not reach.away or lasted < limit:
         return None
     summary = (
-        f"Kafka has taken no record of the health monitor for {format_span(lasted)}: no dagger can be judged,"
-        " and those that need the same Kafka stand still"
+        f"Kafka has taken no record of the health monitor for {format_span(lasted)}: nothing is known of"
+        f" {daggers:,} {'dagger' if daggers == 1 else 'daggers'} that should run, and those that need the"
+        " same Kafka stand still"
     )
     return Finding(True, summary, reach.missing, measure=seconds(lasted, limit))
 

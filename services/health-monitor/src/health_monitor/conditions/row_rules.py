@@ -27,6 +27,7 @@ RETENTION: Final = timedelta(days=7)
 _FIRES: Final = (rules_pb2.RULE_STATE_FIRED, rules_pb2.RULE_STATE_CHANGED)
 
 Turn: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved
+FindChange: TypeAlias = Callable[[str], alerts_pb2.LastChange | None]
 
 
 class RowRules:
@@ -57,9 +58,15 @@ class RowRules:
             del self._newest[next(iter(self._newest))]
 
     def turns(
-        self, fleet: Fleet, ledger: Ledger, receivers: Callable[[str], Sequence[str]], now: datetime
+        self,
+        fleet: Fleet,
+        ledger: Ledger,
+        receivers: Callable[[str], Sequence[str]],
+        now: datetime,
+        find_change: FindChange,
     ) -> Iterator[Turn]:
         """Yield the turns that are due. Once one is folded in, it is not due any more; receivers: by team.
+        find_change: returns the newest request that changed a dagger.
 
         The events have no epoch: the leader sets it when it writes.
         """
@@ -71,6 +78,8 @@ class RowRules:
             if alert is None and observed is not None:
                 alert = ledger.alert_of(_meta(observed))
             turn = None if alert is None else _turn(alert, observed, fleet, receivers, now)
+            if isinstance(turn, alerts_pb2.AlertFired) and (change := find_change(turn.meta.dagger)):
+                turn.last_change.CopyFrom(change)
             if turn is not None:
                 yield turn
             elif observed is None or observed.state not in _FIRES:

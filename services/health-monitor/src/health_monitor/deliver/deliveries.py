@@ -13,15 +13,18 @@ from typing import Final, TypeAlias
 
 from chassis.logging import logger
 from eventlog import LogUnavailable
-from fleet.alerts.alert import Notification, Notify
+from fleet.alerts.alert import Alert, Notification, Notify
 from health_monitor.alerts import alert
 from health_monitor.alerts.journal import PendingOutage
 from health_monitor.alerts.leadership import Leadership
+from health_monitor.chart import Chart
 from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.receivers import Outcome, Permanent, Temporary
 
 _APPEND_AGAIN_S: Final = 1.0
 
+BuildChart: TypeAlias = Callable[[Alert], Chart | None]
+"""Builds the chart of an alert by what is known now."""
 ResolveChannel: TypeAlias = Callable[[], Awaitable[Channel | Temporary | Permanent]]
 """Looks up a receiver as it is configured now; an outcome: why it cannot be notified."""
 
@@ -37,11 +40,13 @@ class Deliveries:
         webhooks: Webhooks,
         policy: alert.Policy,
         clock: Callable[[], datetime],
+        build_chart: BuildChart,
     ) -> None:
         self.under_way: set[asyncio.Task[None]] = set()
         """Deliveries that have begun, and whose outcome is not recorded yet."""
         self._leadership, self._outage = leadership, outage
         self._webhooks, self._policy, self._clock = webhooks, policy, clock
+        self._build_chart = build_chart
 
     @property
     def has_outage(self) -> bool:
@@ -106,7 +111,7 @@ class Deliveries:
     async def _deliver(self, resolve: ResolveChannel, due: Notify) -> None:
         channel = await resolve()
         outcome: Outcome = (
-            await self._webhooks.send(channel, due, now=self._clock())
+            await self._webhooks.send(channel, due, now=self._clock(), chart=self._build_chart(due.alert))
             if isinstance(channel, Channel)
             else channel
         )

@@ -19,6 +19,7 @@ from chassis.egress.addresses import AddressRefused, EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport, Resolve, resolve
 from fleet.alerts.alert import Notify
+from health_monitor.chart import Chart
 from health_monitor.deliver import mail
 from health_monitor.page import Page
 from health_monitor.receivers import (
@@ -50,7 +51,7 @@ class Channel:
 
 class Webhooks:
     """Client of all receivers. `timeout`: of one notification in all. `portal`: base URL for links.
-    `proxies`: through which requests leave.
+    `runbook`: URL of the runbook. `proxies`: through which requests leave.
     """
 
     def __init__(
@@ -60,18 +61,25 @@ class Webhooks:
         timeout: timedelta = timedelta(seconds=10),
         resolver: Resolve = resolve,
         portal: str = "",
+        runbook: str = "",
         proxies: Proxies = Proxies(),  # noqa: B008 - it is frozen
     ) -> None:
         self._proxies = proxies
         self._allowed = allowed
         self._timeout = timeout
-        self._portal = portal
+        self._portal, self._runbook = portal, runbook
         self._resolver = resolver
         self._context: ssl.SSLContext = httpx.create_ssl_context()  # of the environment's authorities
 
-    async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
-        """Send one notification, and redact the outcome. Never raises, whatever network or receiver do."""
-        request = channel.receiver.request(Page(notify, self._portal, now), channel.settings)
+    async def send(
+        self, channel: Channel, notify: Notify, *, now: datetime, chart: Chart | None = None
+    ) -> Outcome:
+        """Send one notification, with its chart where the receiver takes pictures, and redact the outcome.
+        Never raises, whatever network or receiver do.
+        """
+        request = channel.receiver.request(
+            Page(notify, self._portal, now, chart, self._runbook), channel.settings
+        )
         answer: Answer | Temporary
         if isinstance(request, HttpRequest):
             answer = await self.call(request, now)

@@ -16,7 +16,7 @@ from daggers.v1 import alerts_pb2, telemetry_pb2
 from eventlog import Record
 from eventlog.fold import Step
 from fleet import ApplyResult, Dagger, Fleet
-from fleet.alerts.alert import Condition
+from fleet.alerts.alert import Alert, Condition
 from fleet.conditions import history
 from fleet.conditions.condition_limits import ConditionSettings, apply_limits, find_layers, list_settings
 from fleet.conditions.dagger_conditions import diagnose, to_probe
@@ -25,8 +25,10 @@ from fleet.conditions.history import History
 from fleet.health import watch
 from fleet.health.degradation import Limits
 from fleet.health.watch import Hearing, Watch
+from health_monitor.chart import Chart
 from health_monitor.conditions import spark_away, store_away, team_quota
-from health_monitor.observe import liveness
+from health_monitor.observe import liveness, traces
+from health_monitor.observe.traces import Trace
 
 _PROBES: Final = 16
 """Limit of Spark drivers that are probed at the same time."""
@@ -56,6 +58,7 @@ class Observer:
         self._fleet, self._spark, self._limits, self._clock = fleet, spark, limits, clock
         self._lives: dict[str, int] = {}
         self._histories: dict[str, History] = {}
+        self._traces: dict[str, Trace] = {}
         self._hearing = Hearing(gap=gap)
         self._recalls_since: datetime | None = None
         self._hindered: dict[str, None] = {}
@@ -95,6 +98,11 @@ class Observer:
     def change(self, name: str) -> alerts_pb2.LastChange | None:
         """Return the newest request that changed a dagger."""
         return self._histories.get(name, History()).change
+
+    def build_chart(self, alert: Alert) -> Chart | None:
+        """Build the chart of an alert by what heartbeats have said of its dagger."""
+        name = alert.dagger
+        return traces.build_chart(alert, self._traces.get(name), self.watches.get(name), self._clock())
 
     def list_hindered(self) -> list[str]:
         """List the daggers whose sinks do not take their rows, or whose drivers ended without executors."""
@@ -177,6 +185,9 @@ class Observer:
         dagger = self._fleet.daggers.get(heartbeat.dagger)
         limits = self._limits if dagger is None else apply_limits(self._limits, self.settings(dagger))
         self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, limits)
+        if heartbeat.dagger not in self._traces:
+            self._traces[heartbeat.dagger] = Trace()
+        self._traces[heartbeat.dagger].add(self.watches[heartbeat.dagger])
         if heartbeat.retrying:
             self._hindered[heartbeat.dagger] = None
 
@@ -185,6 +196,7 @@ class Observer:
         now = self._clock()
         if self._lives.get(dagger.name) != dagger.create_sequence:
             self._lives[dagger.name] = dagger.create_sequence
+            self._traces.pop(dagger.name, None)
             self.watches[dagger.name] = watch.begin(now)
         self.watches[dagger.name] = watch.launch(self.watches[dagger.name], dagger.generation, now)
 

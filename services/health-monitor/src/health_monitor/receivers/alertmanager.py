@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
+from chassis.durations import format_span
 from fleet.alerts.alert import Condition, condition_name
 from fleet.alerts.routing.labels import list_labels
 from health_monitor.receivers import (
@@ -56,13 +57,16 @@ def request(page: Page, settings: AlertmanagerSettings) -> HttpRequest:
 def _build_document(page: Page) -> dict[str, Any]:
     alert, fired = page.alert, page.fired
     labels = {"alertname": _name_alert(alert.condition), **list_labels(alert)}
-    summary = fired.summary if alert.resolved is None else alert.resolved.summary
-    facts = {label.replace(" ", "_"): text for label, text in page.facts.items()}
+    facts = page.facts if alert.firing else {"lasted": format_span(alert.lasted), "was": fired.summary}
     since = fired.since.ToDatetime(tzinfo=UTC)
     until = page.attempted_at + _OPEN_END if alert.firing else alert.until or page.attempted_at
     document: dict[str, Any] = {
         "labels": labels,
-        "annotations": {"summary": summary, "incident": str(alert.incident), **facts},
+        "annotations": {
+            "summary": make_printable(page.sentence),
+            "incident": str(alert.incident),
+            **{label.replace(" ", "_"): make_printable(text) for label, text in facts.items()},
+        },
         "startsAt": _rfc3339(since),
         # An end before the begin is refused; a clock that was set back may give one.
         "endsAt": _rfc3339(max(until, since)),

@@ -13,6 +13,7 @@ from daggers.v1 import alerts_pb2
 from pydantic import AfterValidator, Field, SecretStr
 
 from fleet.alerts.alert import condition_label
+from health_monitor.page import shorten
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -71,13 +72,11 @@ def request(page: Page, settings: Settings) -> HttpRequest:
     }
     if event["event_action"] != "trigger":
         return json_request(settings.url, event)
-    several = f"{page.count} alerts, the first: " if page.count > 1 else ""
-    summary = f"{several}{alert.dagger}: {page.condition}: {fired.summary}"
     event["client"] = "Daggers"
     if page.link:
         event["client_url"] = page.link
     event["payload"] = {
-        "summary": summary[:_SUMMARY_LIMIT],
+        "summary": shorten(make_printable(page.headline), _SUMMARY_LIMIT),
         "source": alert.dagger,
         "severity": _SEVERITIES.get(fired.severity, "error"),
         "timestamp": fired.since.ToJsonString(),
@@ -85,10 +84,10 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         "group": fired.team,
         "class": condition_label(alert.condition),
         "custom_details": {
-            "incident": alert.incident,
-            "generation": fired.generation,
             **page.facts,
             **page.others,
+            "incident": alert.incident,
+            **({"generation": fired.generation} if fired.generation else {}),
         },
     }
     return json_request(settings.url, event)

@@ -12,6 +12,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import Field, SecretStr
 
 from chassis.durations import format_span
+from fleet.alerts.alert import severity_name
+from health_monitor.page import shorten
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -34,6 +36,8 @@ BUTTON: Final = "daggers_acknowledge"
 """Name of the button's action, by which a callback knows that it is ours."""
 _TEXT_LIMIT: Final = 4_000
 _SECTION_LIMIT: Final = 3_000
+_LINE_LIMIT: Final = 1_000
+_ESCAPE_LENGTH: Final = len("&amp;")
 _ERROR: Final = re.compile(r"[a-z_]{1,60}")
 _MARKS: Final = {
     alerts_pb2.ALERT_SEVERITY_CRITICAL: ":rotating_light:",
@@ -56,18 +60,15 @@ def request(page: Page, settings: Settings) -> HttpRequest:
     """Build the message. It names incident and attempt, so that a reader recognises one that came twice."""
     alert, fired, notify = page.alert, page.fired, page.notify
     if alert.resolved is None:
-        head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {escape(page.condition)}"
-        head += f" and {page.count - 1} more" if page.count > 1 else ""
-        facts = [f"{label}: {escape(text)}" for label, text in page.facts.items()]
-        lines = [head, escape(fired.summary), f"since {_time(fired.since)}", *facts]
+        mark, turn = _MARKS.get(fired.severity, ""), f"{severity_name(fired.severity)},"
+        lines = [f"since {_time(fired.since)}"]
+        facts = page.facts | page.others
     else:
-        head = f":white_check_mark: *{alert.dagger}*: resolved, {escape(page.condition)}"
-        lines = [
-            head,
-            escape(alert.resolved.summary),
-            f"it lasted {format_span(alert.lasted)}; it was: {escape(fired.summary)}",
-        ]
-    lines += [f"{label}: {escape(text)}" for label, text in page.others.items()]
+        mark, turn = ":white_check_mark:", "resolved, was:"
+        lines = [f"it lasted {format_span(alert.lasted)}; it was: {_escape_within(fired.summary)}"]
+        facts = page.others
+    head = f"{mark} *{escape(alert.dagger)}*: {turn} {_escape_within(page.condition)}{page.more}"
+    lines = [head, _escape_within(page.sentence), *lines]
     footer = f"incident {alert.incident}"
     if fired.team:
         footer += f", team {escape(fired.team)}"
@@ -77,7 +78,8 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         footer += f", attempt {notify.attempt}: an earlier one may have come through"
     if page.link:
         footer += f", <{page.link}|portal>"
-    message: dict[str, Any] = {"text": _cut("\n".join([*lines, footer]))}
+    texts = [f"{label}: {_escape_within(text)}" for label, text in facts.items()]
+    message: dict[str, Any] = {"text": _join(lines, texts, footer)}
     if settings.signing_secret is not None and page.needs_acknowledgement:
         message["blocks"] = [*build_sections(message["text"]), _build_button(page)]
     return json_request(settings.url, message)
@@ -134,6 +136,20 @@ def _time(time: Timestamp) -> str:
     return f"<!date^{time.seconds}^{{date_short_pretty}} {{time_secs}}|{time.ToJsonString()}>"
 
 
-def _cut(text: str) -> str:
-    """Cut text to _TEXT_LIMIT characters at the end of a line, so never in the middle of an escape."""
-    return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT].rpartition("\n")[0]
+def _escape_within(text: str) -> str:
+    """Escape text, and cut it before that where it would be longer than _LINE_LIMIT: never in an escape."""
+    escaped = escape(text)
+    return escaped if len(escaped) <= _LINE_LIMIT else escape(shorten(text, _LINE_LIMIT // _ESCAPE_LENGTH))
+
+
+def _join(head: list[str], facts: list[str], footer: str) -> str:
+    """Join the lines, within _TEXT_LIMIT: head and footer stay, of the facts the last are left out first."""
+    room = _TEXT_LIMIT - len("\n".join([*head, "", footer])) - len("…\n")
+    lines = list[str]()
+    for fact in facts:
+        room -= len(fact) + 1
+        if room < 0:
+            lines.append("…")
+            break
+        lines.append(fact)
+    return "\n".join([*head, *lines, footer])

@@ -124,6 +124,8 @@ def _describe(page: Page) -> dict[str, Any]:
         "generation": fired.generation,
         "next": page.facts.get("next", ""),
         "last_change": page.facts.get("last change", ""),
+        "acknowledged": page.facts.get("acknowledged", ""),
+        "escalated": page.facts.get("escalated", ""),
         "runbook": page.facts.get("runbook", ""),
         "link": page.link,
         "domain": domain_name(fired.domain),
