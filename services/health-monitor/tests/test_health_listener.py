@@ -38,14 +38,14 @@ PATHS = {"slack": "/callbacks/slack", "pagerduty": "/callbacks/pagerduty/pricing
 
 
 @dataclass
-class Receivers:
-    """What Slack and PagerDuty send to a listener."""
+class CallbackSenders:
+    """Slack and PagerDuty, as they call a listener back."""
 
     world: Any
     client: httpx.AsyncClient
     acknowledgements: Acknowledgements
     results: list[tuple[str, str]] = field(default_factory=list)
-    """What was counted, by kind and result."""
+    """Answers that were counted, by kind and result."""
 
     async def acknowledge(self, **changes: Any) -> httpx.Response:
         """Tell that a person acknowledged at PagerDuty."""
@@ -102,15 +102,15 @@ class Receivers:
 
 def team(folder: Path, world: Any, name: str = "pricing", **secrets: dict[str, str]) -> Any:
     """Registers a team with these receivers, their secrets in files."""
-    told = []
+    own = []
     for kind, values in secrets.items():
         references = {}
         for key, value in values.items():
             file = folder / f"{name}-{kind}-{key}"
             file.write_text(value)
             references[key] = spec_pb2.SecretRef(file=str(file))
-        told.append(access_pb2.TeamReceiver(kind=kind, secrets=references))
-    return events_pb2.TeamRegistered(team=access_pb2.Team(name=name, receivers=told))
+        own.append(access_pb2.TeamReceiver(kind=kind, secrets=references))
+    return events_pb2.TeamRegistered(team=access_pb2.Team(name=name, receivers=own))
 
 
 def secrets_of(world: Any) -> dict[str, dict[str, str]]:
@@ -125,7 +125,7 @@ def secrets_of(world: Any) -> dict[str, dict[str, str]]:
 
 
 @asynccontextmanager
-async def listening(world: Any, running: Any, **limits: float) -> AsyncIterator[Receivers]:
+async def listening(world: Any, running: Any, **limits: float) -> AsyncIterator[CallbackSenders]:
     """Let a monitor listen for callbacks."""
     monitor = running.monitor
     results: list[tuple[str, str]] = []
@@ -140,20 +140,20 @@ async def listening(world: Any, running: Any, **limits: float) -> AsyncIterator[
         ) as port,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=WAIT_S) as client,
     ):
-        yield Receivers(world, client, acknowledgements, results)
+        yield CallbackSenders(world, client, acknowledgements, results)
 
 
 @pytest.fixture
-async def receivers(world: Any, tmp_path: Path) -> AsyncIterator[Receivers]:
-    """Receivers of a team that were told that its dagger has failed, and a monitor that listens."""
+async def receivers(world: Any, tmp_path: Path) -> AsyncIterator[CallbackSenders]:
+    """Let receivers that were told of a dagger that failed call a monitor back."""
     await world.tell(team(tmp_path, world, **secrets_of(world)))
     async with world.monitor() as running:
         await running.run(3)
         await world.fail_dagger()
         await running.run(8)
         world.running = running
-        async with listening(world, running) as made:
-            yield made
+        async with listening(world, running) as senders:
+            yield senders
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ async def count_events(world: Any) -> int:
 
 
 async def test_who_acknowledges_at_pagerduty_looks_after_the_incident_and_pagerduty_is_not_told(
-    world: Any, receivers: Receivers
+    world: Any, receivers: CallbackSenders
 ) -> None:
     answer = await receivers.acknowledge()
     await world.running.run(5)
@@ -196,7 +196,7 @@ async def test_who_acknowledges_at_pagerduty_looks_after_the_incident_and_pagerd
 
 
 async def test_a_click_acknowledges_pagerduty_is_told_and_the_button_becomes_who_did(
-    world: Any, receivers: Receivers
+    world: Any, receivers: CallbackSenders
 ) -> None:
     answer = await receivers.click()
     await world.running.run(5)
@@ -213,7 +213,7 @@ async def test_a_click_acknowledges_pagerduty_is_told_and_the_button_becomes_who
 
 
 @pytest.mark.parametrize("kind", ["slack", "pagerduty"])
-async def test_the_same_again_writes_nothing(world: Any, receivers: Receivers, kind: str) -> None:
+async def test_the_same_again_writes_nothing(world: Any, receivers: CallbackSenders, kind: str) -> None:
     send = receivers.click if kind == "slack" else receivers.acknowledge
     answers = [(await send()).json()["result"] for _ in range(3)]
 
@@ -222,7 +222,7 @@ async def test_the_same_again_writes_nothing(world: Any, receivers: Receivers, k
 
 
 async def test_a_webhook_that_comes_again_late_does_not_undo_what_came_between(
-    world: Any, receivers: Receivers
+    world: Any, receivers: CallbackSenders
 ) -> None:
     event = receivers.event()
     await receivers.post("pagerduty", event)
@@ -234,7 +234,7 @@ async def test_a_webhook_that_comes_again_late_does_not_undo_what_came_between(
 
 
 async def test_pagerduty_takes_its_own_acknowledgement_back_and_no_others(
-    world: Any, receivers: Receivers
+    world: Any, receivers: CallbackSenders
 ) -> None:
     await receivers.acknowledge(id="1")
     own = await receivers.acknowledge(kind="incident.unacknowledged", agent=None, id="2")
@@ -246,7 +246,7 @@ async def test_pagerduty_takes_its_own_acknowledgement_back_and_no_others(
     assert (others.json()["result"], author(world)) == ("unchanged", "slack:U1 (ada)")
 
 
-async def test_a_monitor_that_stands_by_takes_what_it_gets(world: Any, receivers: Receivers) -> None:
+async def test_a_monitor_that_stands_by_takes_what_it_gets(world: Any, receivers: CallbackSenders) -> None:
     async with world.monitor("two") as standby, listening(world, standby) as others:
         assert not standby.monitor.leads
         answers = await asyncio.gather(others.acknowledge(), receivers.acknowledge())
@@ -275,12 +275,12 @@ async def test_a_group_is_acknowledged_by_its_key_as_far_as_the_receiver_was_tol
         async with listening(world, running) as receivers:
             button = json.loads(receivers.buttons()[-1]["value"])
             answer = await receivers.acknowledge(key=button["key"])
-            taken = author(world)
+            by_pager = author(world)
             await running.run(30)
             clicked = await receivers.click()
 
     assert "/group/" in button["key"]
-    assert (answer.json()["result"], taken) == ("acknowledged", "pagerduty:PLH1HKV (Tenex Engineer)")
+    assert (answer.json()["result"], by_pager) == ("acknowledged", "pagerduty:PLH1HKV (Tenex Engineer)")
     assert world.kinds() == ["pagerduty triggered"]
     assert (clicked.json()["result"], author(world)) == ("acknowledged", "slack:U1 (ada)")
 
@@ -288,7 +288,9 @@ async def test_a_group_is_acknowledged_by_its_key_as_far_as_the_receiver_was_tol
 # ---- Nothing to acknowledge --------------------------------------------------------------------------------
 
 
-async def test_what_is_over_or_of_another_incident_is_not_open(world: Any, receivers: Receivers) -> None:
+async def test_what_is_over_or_of_another_incident_is_not_open(
+    world: Any, receivers: CallbackSenders
+) -> None:
     early = receivers.event()
     await world.mend_dagger()
     await world.running.run(6)
@@ -306,23 +308,25 @@ async def test_what_is_over_or_of_another_incident_is_not_open(world: Any, recei
 
 
 async def test_a_teams_secret_acknowledges_nothing_of_another_team(
-    world: Any, receivers: Receivers, tmp_path: Path
+    world: Any, receivers: CallbackSenders, tmp_path: Path
 ) -> None:
     await world.tell(team(tmp_path, world, "supply", **secrets_of(world)))
     await world.running.run(1)
     path = "/callbacks/pagerduty/supply"
-    known = await receivers.post("pagerduty", receivers.event(), path=path)
+    others = await receivers.post("pagerduty", receivers.event(), path=path)
     unknown = await receivers.post("pagerduty", receivers.event(key="daggers/nothing/failed"), path=path)
     clicked = await receivers.click({"receiver": "supply/slack"})
 
-    assert [answer.json()["result"] for answer in (known, unknown, clicked)] == ["not_open"] * 3
-    assert known.json()["detail"].replace(KEY, "") == unknown.json()["detail"].replace(
+    assert [answer.json()["result"] for answer in (others, unknown, clicked)] == ["not_open"] * 3
+    assert others.json()["detail"].replace(KEY, "") == unknown.json()["detail"].replace(
         "daggers/nothing/failed", ""
     )
     assert await count_events(world) == 0
 
 
-async def test_what_daggers_itself_acknowledged_there_is_ignored(world: Any, receivers: Receivers) -> None:
+async def test_what_daggers_itself_acknowledged_there_is_ignored(
+    world: Any, receivers: CallbackSenders
+) -> None:
     agent = {"id": "P1", "type": "inbound_integration_reference"}
     answers = [await receivers.acknowledge(agent=agent), await receivers.acknowledge(kind="pagey.ping")]
 
@@ -334,7 +338,7 @@ async def test_what_daggers_itself_acknowledged_there_is_ignored(world: Any, rec
 
 
 async def test_what_is_not_signed_by_a_receiver_is_refused_the_same_whoever_exists(
-    world: Any, receivers: Receivers
+    world: Any, receivers: CallbackSenders
 ) -> None:
     event = receivers.event()
     answers = [
@@ -350,7 +354,7 @@ async def test_what_is_not_signed_by_a_receiver_is_refused_the_same_whoever_exis
 
 
 async def test_a_receiver_without_a_secret_for_callbacks_takes_none(
-    world: Any, receivers: Receivers, tmp_path: Path
+    world: Any, receivers: CallbackSenders, tmp_path: Path
 ) -> None:
     without = {
         kind: {key: value for key, value in own.items() if not key.endswith("_secret")}
@@ -362,7 +366,7 @@ async def test_a_receiver_without_a_secret_for_callbacks_takes_none(
     assert (await receivers.acknowledge()).status_code == 401
 
 
-async def test_a_click_of_six_minutes_ago_is_refused(world: Any, receivers: Receivers) -> None:
+async def test_a_click_of_six_minutes_ago_is_refused(world: Any, receivers: CallbackSenders) -> None:
     body = urlencode({"payload": "{}"}).encode()
     assert (await receivers.post("slack", body)).status_code == 400
     [button] = receivers.buttons()
@@ -377,7 +381,7 @@ async def test_a_click_of_six_minutes_ago_is_refused(world: Any, receivers: Rece
     assert answer.status_code == 401
 
 
-async def test_requests_have_bounds(world: Any, receivers: Receivers) -> None:
+async def test_requests_have_bounds(world: Any, receivers: CallbackSenders) -> None:
     most = listener.MOST_BYTES
     large = [await receivers.post("pagerduty", b" " * size) for size in (most, most + 1)]
     bomb = gzip.compress(b" " * 10 * most)
@@ -397,7 +401,7 @@ async def test_requests_have_bounds(world: Any, receivers: Receivers) -> None:
 
 
 async def test_a_body_that_does_not_come_is_waited_for_a_few_seconds(
-    world: Any, receivers: Receivers
+    world: Any, receivers: CallbackSenders
 ) -> None:
     async with listening(world, world.running, body_s=0.2) as impatient:
         port = impatient.client.base_url.port
@@ -410,7 +414,9 @@ async def test_a_body_that_does_not_come_is_waited_for_a_few_seconds(
     assert b"408" in status
 
 
-async def test_refusals_of_a_network_are_paced_and_others_are_not(world: Any, receivers: Receivers) -> None:
+async def test_refusals_of_a_network_are_paced_and_others_are_not(
+    world: Any, receivers: CallbackSenders
+) -> None:
     begun = time.monotonic()
     refused = await asyncio.gather(
         *(receivers.client.post(PATHS["pagerduty"], content=b"{}") for _ in range(110))
@@ -423,7 +429,7 @@ async def test_refusals_of_a_network_are_paced_and_others_are_not(world: Any, re
 
 
 async def test_a_line_says_what_was_refused_and_what_was_taken_and_no_secret(
-    world: Any, receivers: Receivers, lines: io.StringIO
+    world: Any, receivers: CallbackSenders, lines: io.StringIO
 ) -> None:
     await receivers.post("pagerduty", receivers.event(), path="/callbacks/pagerduty/x%1b%5b31m")
     await receivers.click()
@@ -442,7 +448,7 @@ async def test_a_line_says_what_was_refused_and_what_was_taken_and_no_secret(
 
 @pytest.mark.parametrize("kind", ["slack", "pagerduty"])
 async def test_while_kafka_is_away_the_sender_is_told_to_repeat_and_nothing_is_lost(
-    world: Any, receivers: Receivers, kind: str
+    world: Any, receivers: CallbackSenders, kind: str
 ) -> None:
     world.refuses = lambda message: isinstance(message, alerts_pb2.AlertAcknowledged)
     send = receivers.click if kind == "slack" else receivers.acknowledge
@@ -456,7 +462,7 @@ async def test_while_kafka_is_away_the_sender_is_told_to_repeat_and_nothing_is_l
 
 
 async def test_a_log_that_hangs_is_answered_in_time_and_what_it_takes_later_counts_once(
-    world: Any, receivers: Receivers
+    world: Any, receivers: CallbackSenders
 ) -> None:
     hangs = asyncio.Event()
 
@@ -476,7 +482,7 @@ async def test_a_log_that_hangs_is_answered_in_time_and_what_it_takes_later_coun
 
 
 async def test_a_secret_that_cannot_be_read_here_makes_the_sender_repeat(
-    world: Any, receivers: Receivers, tmp_path: Path
+    world: Any, receivers: CallbackSenders, tmp_path: Path
 ) -> None:
     file = tmp_path / "pricing-pagerduty-webhook_secret"
     text = file.read_text()
@@ -487,7 +493,7 @@ async def test_a_secret_that_cannot_be_read_here_makes_the_sender_repeat(
     assert (missing.status_code, (await receivers.acknowledge()).status_code) == (503, 200)
 
 
-async def test_a_port_that_is_taken_ends_the_service_in_words(world: Any, receivers: Receivers) -> None:
+async def test_a_port_that_is_taken_ends_the_service_in_words(world: Any, receivers: CallbackSenders) -> None:
     bind = f"127.0.0.1:{receivers.client.base_url.port}"
     monitor = world.running.monitor
     acknowledgements = Acknowledgements(
@@ -499,7 +505,7 @@ async def test_a_port_that_is_taken_ends_the_service_in_words(world: Any, receiv
             pass
 
 
-async def test_nothing_listens_by_default(world: Any, receivers: Receivers) -> None:
+async def test_nothing_listens_by_default(world: Any, receivers: CallbackSenders) -> None:
     monitor = world.running.monitor
     acknowledgements = Acknowledgements(
         monitor.leadership, monitor.fleet, Webhooks(EgressRules.parse("")), lambda: world.now

@@ -22,7 +22,7 @@ from health_monitor.receivers import HttpRequest, make_printable
 _ID: Final = re.compile(r"[A-Za-z0-9]{1,64}")
 _LONGEST_NAME: Final = 80
 _LONGEST_TEXT: Final = 2_000
-"""As long as the value of a button of Slack's may be."""
+"""Characters that the value of a button of Slack's may have."""
 
 
 class UnreadableCallbackError(ValueError):
@@ -38,12 +38,12 @@ class CallbackRequest:
     headers: Mapping[str, str] = field(repr=False)
     """By name in lower case."""
     body: bytes = field(repr=False)
-    """As it came."""
+    """Bytes as they came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callback:
-    """What somebody did at a receiver about an incident, or about all of a group."""
+    """Act of somebody at a receiver, about an incident or about all of a group."""
 
     id: str
     """The same at every attempt of the receiver."""
@@ -54,13 +54,13 @@ class Callback:
     incident: str = ""
     """Name of the incident (`Alert.id`); empty: the one of the key that is open."""
     time: datetime
-    """When it was done, by the clock of the receiver."""
+    """Time of the act, by the clock of the receiver."""
     actor: str
-    """Who did it: KIND:ID (NAME)."""
+    """Person: KIND:ID (NAME)."""
     is_taken_back: bool = False
     """True if nobody looks after it any more."""
     message: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What the receiver needs for a reply."""
+    """Payload that a reply is made of."""
 
     @property
     def draft_id(self) -> str:

@@ -31,7 +31,7 @@ ANSWER_S: Final = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallbackAnswer:
     """Answer to a request."""
 
     status: int
@@ -44,8 +44,8 @@ class Answer:
         return 400 <= self.status < 500
 
 
-_UNSIGNED: Final = Answer(401, "refused", "no receiver that takes callbacks has signed it")
-_AWAY: Final = Answer(503, "unavailable", "the acknowledgement cannot be recorded now: send it again")
+_UNSIGNED: Final = CallbackAnswer(401, "refused", "no receiver that takes callbacks has signed it")
+_AWAY: Final = CallbackAnswer(503, "unavailable", "the acknowledgement cannot be recorded now: send it again")
 
 
 class Acknowledgements:
@@ -56,29 +56,29 @@ class Acknowledgements:
     ) -> None:
         self._leadership, self._fleet, self._webhooks, self._clock = leadership, fleet, webhooks, clock
         self._tasks: set[asyncio.Task[Any]] = set()
-        """What is written, and replies, though the request is answered."""
+        """Writes and replies under way, though the request is answered."""
 
-    async def take(self, name: str, request: CallbackRequest) -> Answer:
+    async def take(self, name: str, request: CallbackRequest) -> CallbackAnswer:
         """Answer a request of an existing kind within ANSWER_S. Never raises."""
         begun, kind = asyncio.get_running_loop().time(), callbacks.kind(name)
         try:
             async with asyncio.timeout(ANSWER_S):
                 callback = await self._verify(kind, request)
         except UnreadableCallbackError as error:
-            return Answer(400, "refused", str(error))
+            return CallbackAnswer(400, "refused", str(error))
         except TimeoutError:
             logger().warning("callback.failed", kind=name, why="the secret could not be read in time")
             return _AWAY
-        if isinstance(callback, Answer):
+        if isinstance(callback, CallbackAnswer):
             return callback
         if callback is None:
-            return Answer(200, "ignored", "it is no acknowledgement by a person")
+            return CallbackAnswer(200, "ignored", "it is no acknowledgement by a person")
         # What is being written must not be cancelled: it may be in the log already.
         writing = self._start(self._acknowledge(kind, callback))
         left = begun + ANSWER_S - asyncio.get_running_loop().time()
         await asyncio.wait({writing}, timeout=max(0.0, left))
         decision = writing.result() if writing.done() else None
-        return _AWAY if decision is None else Answer(200, decision.result, decision.detail)
+        return _AWAY if decision is None else CallbackAnswer(200, decision.result, decision.detail)
 
     async def drain(self, grace: timedelta) -> None:
         """Wait until what is under way is written, for `grace` at most; followers must still run."""
@@ -87,7 +87,7 @@ class Acknowledgements:
         for task in self._tasks:
             task.cancel()
 
-    async def _verify(self, kind: CallbackKind, request: CallbackRequest) -> Callback | Answer | None:
+    async def _verify(self, kind: CallbackKind, request: CallbackRequest) -> Callback | CallbackAnswer | None:
         """Read a request that is signed; an answer where it is not. Raises: UnreadableCallbackError."""
         receiver = kind.find_receiver(request)
         channel = await resolve_channel(self._fleet, receiver)

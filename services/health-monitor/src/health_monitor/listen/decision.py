@@ -22,7 +22,7 @@ _SKEW: Final = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a callback changes."""
+    """Change that a callback makes."""
 
     result: Result
     detail: str

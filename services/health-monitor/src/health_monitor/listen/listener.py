@@ -23,7 +23,7 @@ from chassis.endpoint import CannotBind
 from chassis.logging import logger
 from health_monitor import callbacks
 from health_monitor.callbacks import CallbackRequest
-from health_monitor.listen.acknowledgements import Acknowledgements, Answer
+from health_monitor.listen.acknowledgements import Acknowledgements, CallbackAnswer
 from health_monitor.receivers import make_printable
 
 MOST_BYTES: Final = 64 * 1024
@@ -99,22 +99,24 @@ class _Handler:
         document = {"result": answer.result, "detail": answer.detail}
         return web.json_response(document, status=answer.status, headers=headers)
 
-    async def _answer(self, request: web.Request) -> tuple[str, Answer]:
+    async def _answer(self, request: web.Request) -> tuple[str, CallbackAnswer]:
         """Return the kind that the path names, and the answer."""
         parts = request.path.strip("/").split("/")
         if parts[0] != "callbacks" or len(parts) not in (2, 3) or parts[1] not in callbacks.names():
-            return "none", Answer(404, "refused", "there is nothing at this path")
+            return "none", CallbackAnswer(404, "refused", "there is nothing at this path")
         if request.method != "POST":
-            return parts[1], Answer(405, "refused", "callbacks come by POST")
+            return parts[1], CallbackAnswer(405, "refused", "callbacks come by POST")
         if request.headers.get("content-encoding"):
-            return parts[1], Answer(415, "refused", "its body is compressed")
+            return parts[1], CallbackAnswer(415, "refused", "its body is compressed")
         try:
             async with asyncio.timeout(self._body_s):
                 body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return parts[1], Answer(413, "refused", f"its body has more than {MOST_BYTES // 1024} KiB")
+            return parts[1], CallbackAnswer(
+                413, "refused", f"its body has more than {MOST_BYTES // 1024} KiB"
+            )
         except TimeoutError:
-            return parts[1], Answer(408, "refused", "its body took too long")
+            return parts[1], CallbackAnswer(408, "refused", "its body took too long")
         headers = {name.lower(): value for name, value in request.headers.items()}
         team = parts[2] if len(parts) == 3 else ""
         return parts[1], await self._acknowledgements.take(parts[1], CallbackRequest(team, headers, body))
