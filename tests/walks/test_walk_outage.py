@@ -119,7 +119,7 @@ def test_an_outage_of_kafka_is_one_incident_that_on_call_follows_to_its_end(
         lasting(PROGRESS_S)
         page.reload()
         picture(page, "2-kafka-is-away")
-        command = fired.facts["acknowledge"].removeprefix("daggers ").split()
+        command = fired.facts["acknowledge"].strip("`").removeprefix("daggers ").split()
         refused = cli.try_(*command)
 
         assert [(one.dagger, one.condition) for one in inbox.pages] == [("platform", "kafka away")]

@@ -228,7 +228,8 @@ def test_a_page_says_all_that_on_call_needs(condition: alerts_pb2.AlertCondition
 
     assert labels == expected
     assert page.facts.keys() == expected - {"since"}
-    assert event["payload"]["custom_details"].items() >= page.facts.items()
+    bare = {**page.facts, "acknowledge": page.facts["acknowledge"].strip("`")}
+    assert event["payload"]["custom_details"].items() >= bare.items()
     assert event["payload"]["timestamp"] == "2026-01-01T11:59:00Z"
     assert page.link == event["client_url"]
     assert f"<{page.link}|portal>" in text_of(page)
@@ -278,7 +279,7 @@ def test_what_is_not_known_of_an_old_record_is_left_out() -> None:
     assert Page(Notify(old, "team", 1)).facts == {
         "who has to act": "not known yet",
         "next": "Read `daggers get b`: it names the error, and whose it is.",
-        "acknowledge": f"daggers alerts ack {old.id}",
+        "acknowledge": f"`daggers alerts ack {old.id}`",
         "runbook": "docs/operations.md#alert-failed",
     }
 

@@ -264,7 +264,7 @@ class Page:
         if not self.alert.firing:
             return {}
         if given is None:
-            return {"acknowledge": f"daggers alerts ack {self.alert.id}"}
+            return {"acknowledge": f"`daggers alerts ack {self.alert.id}`"}
         until = f" until {format_time(given.until)}" if given.until else ""
         comment = f": {given.comment}" if given.comment else ""
         return {"acknowledged": f"by {given.author or 'nobody known'}{until}{comment}"}
@@ -282,6 +282,13 @@ class Page:
 def format_time(time: datetime) -> str:
     """Format an instant for a reader of any time zone: `2026-01-31 12:00:00 UTC`."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def strip_code(text: str) -> str:
+    """Return a command without the ` around it, for who shows no markup: a shell runs what is between them.
+    A text that has more than the command stays as it is.
+    """
+    return text[1:-1] if text.count("`") == 2 and text[0] == text[-1] == "`" else text
 
 
 def shorten(text: str, limit: int) -> str:

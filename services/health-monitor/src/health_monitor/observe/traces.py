@@ -167,7 +167,7 @@ _SERIES: Final[Mapping[Condition, _Series]] = {
         "share of the rows that came late", "share", _share(lambda point: point.late), has_limit=True
     ),
     alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: _Series(
-        "share of the records that were set aside",
+        "share of the records that were quarantined",
         "share",
         _share(lambda point: point.quarantined),
         has_limit=True,

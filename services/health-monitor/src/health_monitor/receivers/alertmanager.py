@@ -15,6 +15,7 @@ from pydantic import Field
 from chassis.durations import format_span
 from fleet.alerts.alert import Condition, condition_name
 from fleet.alerts.routing.labels import list_labels
+from health_monitor.page import strip_code
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -65,7 +66,7 @@ def _build_document(page: Page) -> dict[str, Any]:
         "annotations": {
             "summary": make_printable(page.sentence),
             "incident": str(alert.incident),
-            **{label.replace(" ", "_"): make_printable(text) for label, text in facts.items()},
+            **{label.replace(" ", "_"): make_printable(strip_code(text)) for label, text in facts.items()},
         },
         "startsAt": _rfc3339(since),
         # An end before the begin is refused; a clock that was set back may give one.

@@ -21,7 +21,7 @@ from chassis.durations import format_span
 from daggerspec.receivers.email import parse_addresses, parse_sender
 from fleet.alerts.alert import severity_name
 from health_monitor.drawing import HEIGHT, WIDTH, draw
-from health_monitor.page import format_time, shorten
+from health_monitor.page import format_time, shorten, strip_code
 from health_monitor.receivers import (
     MailAnswer,
     MailRequest,
@@ -144,7 +144,7 @@ def _list_facts(page: Page) -> list[tuple[str, str]]:
         ended = f", from {format_time(since)} to {format_time(alert.until)}" if alert.until else ""
         facts = {"it lasted": f"{format_span(alert.lasted)}{ended}", "it was": fired.summary}
     link = {"portal": page.link} if page.link else {}
-    return [(label, make_printable(text)) for label, text in (facts | page.others | link).items()]
+    return [(label, make_printable(strip_code(text))) for label, text in (facts | page.others | link).items()]
 
 
 def _footer(page: Page) -> str:

@@ -13,7 +13,7 @@ from daggers.v1 import alerts_pb2
 from pydantic import AfterValidator, Field, SecretStr
 
 from fleet.alerts.alert import condition_label
-from health_monitor.page import shorten
+from health_monitor.page import shorten, strip_code
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -84,7 +84,7 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         "group": fired.team,
         "class": condition_label(alert.condition),
         "custom_details": {
-            **page.facts,
+            **{label: strip_code(text) for label, text in page.facts.items()},
             **page.others,
             "incident": alert.incident,
             **({"generation": fired.generation} if fired.generation else {}),
