@@ -46,6 +46,9 @@ REMOVED: Final[Mapping[str, str]] = MappingProxyType(
         "DAGGERS_MONITOR_LEADER_TIMEOUT_S": "set DAGGERS_LEADER_TIMEOUT_S instead",
         "DAGGERS_MONITOR_OUTWARD_PROXY": "set DAGGERS_OUTWARD_PROXY instead",
         "DAGGERS_MONITOR_OVERDUE_S": _HEALTH,
+        "DAGGERS_MONITOR_QUARANTINE_PERCENT": (
+            "set conditions: {quarantine_rate: {limit: …}} of the team platform instead"
+        ),
         "DAGGERS_MONITOR_QUARANTINE_RECORDS": _HEALTH,
         "DAGGERS_MONITOR_RESTARTS": _HEALTH,
         "DAGGERS_MONITOR_RESTARTS_WITHIN_S": _HEALTH,

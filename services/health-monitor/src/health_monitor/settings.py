@@ -38,8 +38,6 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     """Seconds it must be gone before the alert resolves."""
     progress_s: float = Field(default=120, gt=0)
     """Seconds without progress that are too long; never less than three triggers of the dagger."""
-    quarantine_percent: float = Field(default=1, ge=0, le=100)
-    """Percentage of a dagger's records that may be quarantined over five minutes."""
     kafka_away_s: float = Field(default=30, gt=0)
     """Seconds in which the platform's Kafka may take no record of the leading monitor."""
     watchdog_url_file: Path | None = None
@@ -121,7 +119,6 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
         """Build the limits of healthy daggers."""
         return Limits(
             progress=timedelta(seconds=self.progress_s),
-            quarantine_share=self.quarantine_percent / 100,
             kafka=timedelta(seconds=self.kafka_away_s),
         )
 
