@@ -288,14 +288,17 @@ class Ledger:
         if after is before:
             return False
         if isinstance(event, alerts_pb2.AlertResolved):
-            is_held = name in self.find_causes() or _is_silenced(before, self._list_active(time), time)
+            has_cause = name in self.find_causes()
+            if has_cause:
+                self._note_released((before,), time)  # at looks before its end it was held back
+            is_held = has_cause or _is_silenced(before, self._list_active(time), time)
             after = give_up_untold(after) if is_held or after.is_routed else after
         elif isinstance(event, alerts_pb2.AlertFired) and after.is_routed:
             after = keep_shown(after)
         changed = self._put(before, after, record, name)
-        if after.is_routed and isinstance(event, alerts_pb2.AlertFired):
+        if isinstance(event, alerts_pb2.AlertFired):
             self.routed.join(after, time)
-        elif after.is_routed and isinstance(event, alerts_pb2.AlertResolved):
+        elif isinstance(event, alerts_pb2.AlertResolved):
             self.routed.resolve(after, time)
         return changed
 

@@ -32,6 +32,8 @@ class RoutedGroups:
         self._alerts = alerts
         self._open: dict[Name, set[GroupKey]] = {}
         """Groups that alerts have joined since they fired."""
+        self._ended: dict[Name, set[GroupKey]] = {}
+        """Groups in which alerts were when they were over the last time."""
         self._forgotten_at = datetime.min.replace(tzinfo=UTC)
         self._quiet: dict[tuple[GroupKey, str], tuple[datetime, int]] = {}
         """Look and sequence at which a receiver of a group was to be told nothing."""
@@ -39,8 +41,10 @@ class RoutedGroups:
     # ---- Fold ----------------------------------------------------------------------------------------------
 
     def join(self, alert: Alert, time: datetime) -> None:
-        """Put an alert that has fired into the groups that it belongs to."""
-        if alert.fired is None or not alert.is_routed:
+        """Put an alert that has fired into the groups that it belongs to. It is open again in others that
+        have not told yet that it was over: these tell its end, too, and no end of what is open.
+        """
+        if alert.fired is None:
             return
         labels, name = list_labels(alert), name_of(alert)
         if time - self._forgotten_at >= _FORGET_EVERY:  # it looks at all groups
@@ -54,11 +58,18 @@ class RoutedGroups:
             key = grouping.find_key(self.groups, destination, labels, name)
             self._open.setdefault(name, set()).add(key)
             self.groups = grouping.join(self.groups, destination, labels, name, time)
+        for key in self._ended.pop(name, set()) - self._open.get(name, set()):
+            self.groups = grouping.reopen(self.groups, key, name, time)
+            if key in self.groups and name in self.groups[key].members:
+                self._open.setdefault(name, set()).add(key)
 
     def resolve(self, alert: Alert, time: datetime) -> None:
         """Note that an alert is over."""
         name = name_of(alert)
-        self.groups = grouping.resolve(self.groups, self._open.pop(name, ()), name, time)
+        keys = self._open.pop(name, set())
+        if keys:
+            self._ended[name] = keys
+            self.groups = grouping.resolve(self.groups, keys, name, time)
 
     def is_next(self, event: GroupNotification) -> bool:
         """Tell whether an attempt is the next one of its receiver and group."""
