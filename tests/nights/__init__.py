@@ -1,4 +1,4 @@
-"""Simulated nights of on-call: drivers, two monitors and their receivers on one log, with the clock as a value.
+"""Simulated nights of on-call: drivers, two monitors and their receivers on one log. The clock is a value.
 
     drivers    daggers whose rules are judged, and which are killed in the middle of a batch
     monitors   two that judge and send, and may stand still or die at any point at which they wait

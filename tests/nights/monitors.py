@@ -4,7 +4,7 @@ stand still while the other takes the lead, or die.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from datetime import timedelta
 from enum import Enum, auto
 from itertools import islice
@@ -109,7 +109,7 @@ class SimulatedMonitor:
         self.catch_up()
         self.epoch = self.ledger.epoch
 
-    def _run(self) -> Iterator[Wait]:
+    def _run(self) -> Generator[Wait]:
         while True:
             self.catch_up()
             yield from self._judge_rules()

@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 from tests.nights.drivers import CALM, HIGH, HIGHER, SLIDE, Death, SimulatedDriver, build_rule, read_limit
 from tests.nights.monitors import PACE, SimulatedMonitor, Wait
 from tests.nights.receivers import (
+    RETRY_AFTER,
     Incident,
     SimulatedReceiver,
     incident_of,
@@ -38,7 +39,7 @@ from fleet.alerts.routing.grouping import PART
 from fleet.alerts.routing.labels import Labels, list_labels
 from fleet.conditions.finding import Finding
 from fleet.fold.phases import RUNNING, STOPPED
-from health_monitor.receivers import Outcome, Success
+from health_monitor.receivers import Outcome, Success, Temporary
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -501,7 +502,8 @@ class Night:
             self._take(receiver, notify, is_success=isinstance(outcome, Success))
         if not is_stray:
             receiver.attempted_at = self.now
-            receiver.limited_until = self.now + outcome.after if getattr(outcome, "throttled", 0) else None
+            is_throttled = isinstance(outcome, Temporary) and outcome.throttled
+            receiver.limited_until = self.now + RETRY_AFTER if is_throttled else None
         return outcome
 
     def note_unrecorded(self, monitor: SimulatedMonitor, notify: Notify) -> None:

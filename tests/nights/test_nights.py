@@ -28,7 +28,7 @@ FAULTS = {
     "receiver limits",
     "rules changed",
 }
-_MOST_SEEDS = 100
+_MOST_SEEDS = 400
 
 
 def test_thirty_nights_lose_nothing_and_repeat_nothing(capsys: pytest.CaptureFixture[str]) -> None:
