@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Final
 
 from daggers.v1 import alerts_pb2, rules_pb2
@@ -297,9 +297,9 @@ class Ledger:
             after = keep_shown(after)
         changed = self._put(before, after, record, name)
         if isinstance(event, alerts_pb2.AlertFired):
-            self.routed.join(after, time)
+            self.routed.join(name, after, time)
         elif isinstance(event, alerts_pb2.AlertResolved):
-            self.routed.resolve(after, time)
+            self.routed.resolve(name, time)
         return changed
 
     def _note_group_attempt(self, event: GroupNotification, record: Record) -> bool:
@@ -396,10 +396,10 @@ class Ledger:
         self.alerts[name] = alert if is_stamped else replace(alert, sequence=record.sequence)
         if alert.firing:
             self._open[name] = None
-        deliveries = () if alert.is_routed else (alert.deliveries, alert.acknowledgement_deliveries)
-        for receiver, delivery in chain.from_iterable(map(Mapping.items, deliveries)):
-            if not delivery.done:
-                self._undelivered.setdefault(receiver, {})[name] = None
+        for deliveries in () if alert.is_routed else (alert.deliveries, alert.acknowledgement_deliveries):
+            for receiver, delivery in deliveries.items():
+                if not delivery.done:
+                    self._undelivered.setdefault(receiver, {})[name] = None
 
     def _find_cause_anew(self, key: tuple[str, Condition]) -> None:
         """Find what holds back an alert that has changed and is no cause itself: that of no other changes."""

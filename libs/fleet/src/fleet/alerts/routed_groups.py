@@ -40,21 +40,20 @@ class RoutedGroups:
 
     # ---- Fold ----------------------------------------------------------------------------------------------
 
-    def join(self, alert: Alert, time: datetime) -> None:
+    def join(self, name: Name, alert: Alert, time: datetime) -> None:
         """Put an alert that has fired into the groups that it belongs to. It is open again in others that
         have not told yet that it was over: these tell its end, too, and no end of what is open.
         """
-        if alert.fired is None:
-            return
-        labels, name = list_labels(alert), name_of(alert)
-        if time - self._forgotten_at >= _FORGET_EVERY:  # it looks at all groups
+        destinations = alert.fired.destinations if alert.fired is not None else ()
+        if destinations and time - self._forgotten_at >= _FORGET_EVERY:  # it looks at all groups
             self.groups = grouping.forget(self.groups, time - _FORGET_AFTER)
             self._forgotten_at = time
-        for message in alert.fired.destinations:
+        for message in destinations:
             try:
                 destination = parse_destination(message)
             except (ValueError, OverflowError):
                 continue
+            labels = list_labels(alert)
             key = grouping.find_key(self.groups, destination, labels, name)
             self._open.setdefault(name, set()).add(key)
             self.groups = grouping.join(self.groups, destination, labels, name, time)
@@ -63,11 +62,9 @@ class RoutedGroups:
             if key in self.groups and name in self.groups[key].members:
                 self._open.setdefault(name, set()).add(key)
 
-    def resolve(self, alert: Alert, time: datetime) -> None:
+    def resolve(self, name: Name, time: datetime) -> None:
         """Note that an alert is over."""
-        name = name_of(alert)
-        keys = self._open.pop(name, set())
-        if keys:
+        if keys := self._open.pop(name, None):
             self._ended[name] = keys
             self.groups = grouping.resolve(self.groups, keys, name, time)
 
