@@ -212,8 +212,7 @@ class Night:
             meta=meta, severity=severity, summary="it is not well", team=of_team, receivers=["platform/slack"]
         )
         fired.since.FromDatetime(self.now)
-        if routes := self.ledger.routes.in_force(of_team):
-            routing.route(fired, routes, own=own, fallback=())
+        routing.route(fired, self.ledger, own=own, fallback=())
         self._write(fired)
 
     def _write(self, message: Message) -> None:

@@ -63,9 +63,23 @@ class AlertStory:
         )
         self.add(second, fired)
 
-    def resolve(self, second: float, dagger: str, incident: int = 1) -> None:
-        meta = alerts_pb2.AlertMeta(dagger=dagger, condition=FAILED, incident=incident)
+    def resolve(
+        self,
+        second: float,
+        dagger: str,
+        incident: int = 1,
+        condition: alerts_pb2.AlertCondition.ValueType = FAILED,
+    ) -> None:
+        meta = alerts_pb2.AlertMeta(dagger=dagger, condition=condition, incident=incident)
         self.add(second, alerts_pb2.AlertResolved(meta=meta, summary="over"))
+
+    def silence(self, begin: float, end: float, dagger: str) -> None:
+        silence = alerts_pb2.AlertSilence(
+            id=f"s{begin}", matchers=[f"dagger={dagger}"], author="user:ada", reason="deploy"
+        )
+        silence.begin.FromDatetime(NOON + begin * SECOND)
+        silence.end.FromDatetime(NOON + end * SECOND)
+        self.add(begin, alerts_pb2.SilenceCreated(silence=silence))
 
     def acknowledge(self, second: float, *daggers: str, receiver: str = "") -> None:
         metas = [self.ledger.alert(dagger, FAILED).meta() for dagger in daggers]
@@ -404,3 +418,81 @@ def test_a_destination_that_cannot_be_read_leads_nowhere() -> None:
     )
 
     assert story.ledger.routed.groups == {}
+
+
+# ---- Found by simulated nights (tests/nights) --------------------------------------------------------------
+
+
+def test_an_end_that_one_receiver_has_taken_is_told_once_also_while_another_has_not() -> None:
+    story = AlertStory(replace(DESTINATION, receivers=("pricing/slack", "pricing/email")))
+    for name in "ab":
+        story.fire(0, name)
+    told = [story.take(10), story.take(10, "pricing/email")]
+    story.resolve(20, "a")
+    told.append(story.take(70))
+    story.refuse(70, again=9_999, receiver="pricing/email")
+    story.resolve(80, "b")
+
+    assert [*told, story.take(130)] == [("a b", ""), ("a b", ""), ("b", "a"), ("", "b")]
+
+
+def test_what_was_announced_by_attempts_that_failed_is_told_once_its_silence_is_over() -> None:
+    story = AlertStory()
+    for name in "ab":
+        story.fire(0, name)
+    story.refuse(10, again=20)
+    story.silence(15, 100, "a")
+    during = story.take(70)
+
+    assert (during, story.take(130), story.take(190)) == (("b", ""), ("a b", ""), None)
+
+
+def test_what_fires_anew_by_other_routes_is_not_told_to_be_over_by_the_group_of_before() -> None:
+    story = AlertStory()
+    story.fire(0, "a")
+    told = [story.take(10)]
+    story.silence(15, 100, "a")
+    story.resolve(20, "a")
+    story.destination = replace(DESTINATION, revision=4)
+    story.fire(80, "a", 2)
+    told += [story.take(second) for second in (130, 150, 210)]
+    story.resolve(220, "a", 2)
+    ends = [due for second in (270, 271, 330) if (due := story.take(second))]
+
+    # each group tells the end of what it has shown as open
+    assert (told, ends) == ([("a", ""), None, ("a", ""), None], [("", "a"), ("", "a")])
+
+
+def test_a_group_of_before_that_told_nothing_leaves_what_fires_anew_to_the_next() -> None:
+    story = AlertStory()
+    story.silence(0, 100, "a")
+    story.fire(0, "a")
+    story.resolve(20, "a")
+    story.destination = replace(DESTINATION, revision=4)
+    story.fire(80, "a", 2)
+
+    assert [story.take(second) for second in (130, 150, 210)] == [None, ("a", ""), None]
+    assert [key.revision for key in story.ledger.routed.groups] == [4]
+
+
+def test_what_a_cause_held_back_until_its_end_is_told_to_nobody_by_the_look_before() -> None:
+    story = AlertStory()
+    kafka = alerts_pb2.AlertMeta(dagger=PLATFORM, condition=alerts_pb2.ALERT_CONDITION_KAFKA_AWAY, incident=1)
+    story.add(0, alerts_pb2.AlertFired(meta=kafka))
+    story.fire(1, "a", condition=alerts_pb2.ALERT_CONDITION_UNREACHABLE)
+    before = story.find(12)
+    story.resolve(20, "a", condition=alerts_pb2.ALERT_CONDITION_UNREACHABLE)
+
+    assert [before, *(story.find(second) for second in (21, 71))] == [None, None, None]
+
+
+def test_what_fires_anew_where_its_end_was_not_told_is_escalated_from_then_on() -> None:
+    story = AlertStory()
+    story.fire(0, "a")
+    story.take(10)
+    story.silence(15, 100, "a")
+    story.resolve(20, "a")
+    story.fire(90, "a", 2)
+    early = story.take(670, "pricing/pagerduty")
+
+    assert (early, story.take(730, "pricing/pagerduty")) == (None, ("a", ""))

@@ -9,6 +9,9 @@ import pytest
 from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2
 
 from eventlog import Draft
+from eventlog.testing import record
+from fleet.alerts.ledger import Ledger
+from health_monitor.alerts import routing
 
 FAILED = alerts_pb2.ALERT_CONDITION_FAILED
 
@@ -152,3 +155,26 @@ async def test_routes_that_were_deleted_tell_the_teams_receivers_at_once(world: 
     assert sorted(await world.events())[-3:] == [
         "NotificationSent pricing/slack", "RoutesChanged", "RoutesChanged",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_end_told", [True, False])
+def test_what_was_told_by_itself_goes_on_so_until_its_end_was_told(*, is_end_told: bool) -> None:
+    """Routes that come meanwhile would lead it to a group, which tells no end of what it did not tell."""
+    ledger, meta = Ledger(), alerts_pb2.AlertMeta(dagger="bookings", condition=FAILED, incident=1)
+    fired = alerts_pb2.AlertFired(meta=meta, team="pricing", receivers=["pricing/slack"])
+    sent = alerts_pb2.NotificationSent(
+        meta=meta, notice=alerts_pb2.ALERT_NOTICE_FIRED, receiver="pricing/slack", attempt=1
+    )
+    ended = alerts_pb2.NotificationSent()
+    ended.CopyFrom(sent)
+    ended.notice = alerts_pb2.ALERT_NOTICE_RESOLVED
+    routes = alerts_pb2.RoutesChanged(team="pricing", routes=alerts_pb2.AlertRoute(receivers=["slack"]))
+    over = alerts_pb2.AlertResolved(meta=meta, summary="it is well")
+    claim = alerts_pb2.MonitorStarted(monitor_id="one")
+    for message in (claim, fired, sent, over, routes, *([ended] if is_end_told else [])):
+        assert ledger.apply(record(message, sequence=ledger.sequence + 1))
+    anew = alerts_pb2.AlertFired(team="pricing", receivers=["pricing/slack"])
+    anew.meta.CopyFrom(ledger.alert("bookings", FAILED).meta(incident=2))
+    routing.route(anew, ledger, own=["pricing/slack"], fallback=["slack"])
+
+    assert (len(anew.destinations), list(anew.receivers)) == (int(is_end_told), ["pricing/slack"])

@@ -42,7 +42,7 @@ MONITOR = {
     "DAGGERS_MONITOR_RESOLVE_HOLD_S": "2",
 }
 BROKEN_SHARE = 0.5
-"""Share of broken records at which a dagger of the demo raises an alert: the feeder means some to be there."""
+"""Share of broken records at which the demo raises an alert: the feeder means some to be there."""
 # after the last event: a driver whose alert has to be over starts again, and the last windows close, within
 # idle_timeout + watermark_delay + 5 s by contract
 CLOSING_S = STARTUP_S + 30.0

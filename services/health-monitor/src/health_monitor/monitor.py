@@ -284,11 +284,9 @@ class Monitor:
 
     async def _write(self, turn: alerts_pb2.AlertFired | alerts_pb2.AlertResolved) -> None:
         """Write a turn; of one that fires also where routes of its team lead it. Raises: LogUnavailable."""
-        if isinstance(turn, alerts_pb2.AlertFired) and turn.team:
-            routes = self.ledger.routes.in_force(turn.team)
-            if routes is not None:
-                own = receivers_of_team(self.fleet, turn.team)
-                routing.route(turn, routes, own=own, fallback=self._receivers_of_platform())
+        if isinstance(turn, alerts_pb2.AlertFired):
+            own = receivers_of_team(self.fleet, turn.team)
+            routing.route(turn, self.ledger, own=own, fallback=self._receivers_of_platform())
         await self.leadership.write(turn)
 
     def _receivers_of(self, team: str) -> Sequence[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Final
 
 from daggers.v1 import alerts_pb2, rules_pb2
@@ -288,15 +288,18 @@ class Ledger:
         if after is before:
             return False
         if isinstance(event, alerts_pb2.AlertResolved):
-            is_held = name in self.find_causes() or _is_silenced(before, self._list_active(time), time)
+            has_cause = name in self.find_causes()
+            if has_cause:
+                self._note_released((before,), time)  # at looks before its end it was held back
+            is_held = has_cause or _is_silenced(before, self._list_active(time), time)
             after = give_up_untold(after) if is_held or after.is_routed else after
         elif isinstance(event, alerts_pb2.AlertFired) and after.is_routed:
             after = keep_shown(after)
         changed = self._put(before, after, record, name)
-        if after.is_routed and isinstance(event, alerts_pb2.AlertFired):
-            self.routed.join(after, time)
-        elif after.is_routed and isinstance(event, alerts_pb2.AlertResolved):
-            self.routed.resolve(after, time)
+        if isinstance(event, alerts_pb2.AlertFired):
+            self.routed.join(name, after, time)
+        elif isinstance(event, alerts_pb2.AlertResolved):
+            self.routed.resolve(name, time)
         return changed
 
     def _note_group_attempt(self, event: GroupNotification, record: Record) -> bool:
@@ -402,10 +405,10 @@ class Ledger:
         self.alerts[name] = alert if is_stamped else replace(alert, sequence=record.sequence)
         if alert.firing:
             self._open[name] = None
-        deliveries = () if alert.is_routed else (alert.deliveries, alert.acknowledgement_deliveries)
-        for receiver, delivery in chain.from_iterable(map(Mapping.items, deliveries)):
-            if not delivery.done:
-                self._undelivered.setdefault(receiver, {})[name] = None
+        for deliveries in () if alert.is_routed else (alert.deliveries, alert.acknowledgement_deliveries):
+            for receiver, delivery in deliveries.items():
+                if not delivery.done:
+                    self._undelivered.setdefault(receiver, {})[name] = None
 
     def _find_cause_anew(self, key: tuple[str, Condition]) -> None:
         """Find what holds back an alert that has changed and is no cause itself: that of no other changes."""

@@ -39,33 +39,41 @@ class RoutedGroups:
         self._alerts = alerts
         self._open: dict[Name, set[GroupKey]] = {}
         """Groups that alerts have joined since they fired."""
+        self._ended: dict[Name, set[GroupKey]] = {}
+        """Groups in which alerts were when they were over the last time."""
         self._forgotten_at = datetime.min.replace(tzinfo=UTC)
         self._quiet: dict[tuple[GroupKey, str], tuple[datetime, int]] = {}
         """Look and sequence at which a receiver of a group was to be told nothing."""
 
     # ---- Fold ----------------------------------------------------------------------------------------------
 
-    def join(self, alert: Alert, time: datetime) -> None:
-        """Put an alert that has fired into the groups that it belongs to."""
-        if alert.fired is None or not alert.is_routed:
-            return
-        labels, name = list_labels(alert), name_of(alert)
-        if time - self._forgotten_at >= _FORGET_EVERY:  # it looks at all groups
+    def join(self, name: Name, alert: Alert, time: datetime) -> None:
+        """Put an alert that has fired into the groups that it belongs to. It is open again in others that
+        have not told yet that it was over: these tell its end, too, and no end of what is open.
+        """
+        destinations = alert.fired.destinations if alert.fired is not None else ()
+        if destinations and time - self._forgotten_at >= _FORGET_EVERY:  # it looks at all groups
             self.groups = grouping.forget(self.groups, time - _FORGET_AFTER)
             self._forgotten_at = time
-        for message in alert.fired.destinations:
+        for message in destinations:
             try:
                 destination = parse_destination(message)
             except (ValueError, OverflowError):
                 continue
+            labels = list_labels(alert)
             key = grouping.find_key(self.groups, destination, labels, name)
             self._open.setdefault(name, set()).add(key)
             self.groups = grouping.join(self.groups, destination, labels, name, time)
+        for key in self._ended.pop(name, set()) - self._open.get(name, set()):
+            self.groups = grouping.reopen(self.groups, key, name, time)
+            if key in self.groups and name in self.groups[key].members:
+                self._open.setdefault(name, set()).add(key)
 
-    def resolve(self, alert: Alert, time: datetime) -> None:
+    def resolve(self, name: Name, time: datetime) -> None:
         """Note that an alert is over."""
-        name = name_of(alert)
-        self.groups = grouping.resolve(self.groups, self._open.pop(name, ()), name, time)
+        if keys := self._open.pop(name, None):
+            self._ended[name] = keys
+            self.groups = grouping.resolve(self.groups, keys, name, time)
 
     def is_next(self, event: GroupNotification) -> bool:
         """Tell whether an attempt is the next one of its receiver and group."""

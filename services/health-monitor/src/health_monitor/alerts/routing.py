@@ -8,25 +8,39 @@ from datetime import UTC
 from daggers.v1 import alerts_pb2
 
 from fleet.alerts.alert import Alert, evolve
+from fleet.alerts.ledger import Ledger
 from fleet.alerts.routing.labels import list_labels
 from fleet.alerts.routing.routes import keep_receivers
 from fleet.alerts.routing.trees import build_destination
-from fleet.alerts.team_routes import RouteRevision
 
 
 def route(
-    fired: alerts_pb2.AlertFired, routes: RouteRevision, *, own: Collection[str], fallback: Sequence[str]
+    fired: alerts_pb2.AlertFired,
+    ledger: Ledger,
+    *,
+    own: Collection[str],
+    fallback: Sequence[str],
 ) -> None:
-    """Add the destinations of an alert that fires, and name their receivers.
+    """Add the destinations of an alert that fires, and name their receivers; nothing without routes.
 
     `own`: receivers that the team has now; `fallback`: those of the platform, which are told at once where
     the routes name none of them.
     """
+    routes = ledger.routes.in_force(fired.team) if fired.team else None
+    if routes is None or _is_shown_alone(ledger.alert_of(fired.meta)):
+        return
     destinations = list(keep_receivers(routes.find_destinations(list_labels(_build_alert(fired))), own))
     receivers = dict.fromkeys(name for destination in destinations for name in destination.receivers)
     del fired.destinations[:], fired.receivers[:]
     fired.destinations.extend(map(build_destination, destinations))
     fired.receivers.extend(receivers or fallback)
+
+
+def _is_shown_alone(alert: Alert) -> bool:
+    """Tell whether a receiver may show an alert as open that it was told of by itself: then what fires anew
+    is told by itself, too, as no group would tell that end.
+    """
+    return not alert.is_routed and any(delivery.shows_open for delivery in alert.deliveries.values())
 
 
 def _build_alert(fired: alerts_pb2.AlertFired) -> Alert:

@@ -2,6 +2,7 @@
 
     join      an incident comes to a destination -> the group that it is in
     resolve   it is over
+    reopen    it fires anew, and is led elsewhere by now
     plan      what a receiver of the group is to be told now
     record    it was told
     fail      it was not, as far as is known
@@ -61,6 +62,8 @@ class Notice:
     time: datetime
     firing: frozenset[Incident] = frozenset()
     resolved: frozenset[Incident] = frozenset()
+    uncertain: frozenset[Incident] = frozenset()
+    """Incidents that it does not have, and attempts before it said to be open: these may have arrived."""
     acknowledged: bool = False
     """True if it says that somebody looks after all that fire."""
 
@@ -114,7 +117,7 @@ class IncidentGroup:
         """Tell whether an incident is over, and no receiver may take it for open."""
         if self.members[incident].end is None:
             return False
-        announced = [notice.firing for notice in self.notices.values()]
+        announced = [notice.firing | notice.uncertain for notice in self.notices.values()]
         announced += [failed.announced for failed in self.attempts.values()]
         return not any(incident in names for names in announced)
 
@@ -145,8 +148,16 @@ def join(
     member = group.members.get(incident)
     if member is not None and member.end is None:
         return groups
-    members = {**group.members, incident: Member(time)}
+    members = {**group.members, incident: _begin_anew(group, incident, time)}
     return {**groups, key: replace(group, destination=destination, members=members)}
+
+
+def _begin_anew(group: IncidentGroup, incident: Incident, time: datetime) -> Member:
+    """Begin an incident in a group. Who takes the one of before for open is not told: so it is escalated as
+    if it had been told now.
+    """
+    is_open_for_some = incident in group.members and not group.is_told(incident)
+    return Member(time, first_notice=time if is_open_for_some else None)
 
 
 def find_key(groups: Groups, destination: Destination, labels: Labels, incident: Incident) -> GroupKey:
@@ -169,6 +180,22 @@ def resolve(groups: Groups, keys: Iterable[GroupKey], incident: Incident, time: 
             members = {**group.members, incident: replace(member, end=time)}
             changed[key] = replace(group, members=members)
     return changed
+
+
+def reopen(groups: Groups, key: GroupKey, incident: Incident, time: datetime) -> Groups:
+    """Note that an incident fires anew, which a group has not told to be over yet. What was never told of it
+    there is left to where it is led by now.
+    """
+    group = groups.get(key)
+    if group is None or incident not in group.members:
+        return groups
+    members = dict(group.members)
+    if group.is_told(incident):
+        del members[incident]
+    else:
+        members[incident] = _begin_anew(group, incident, time)
+    others = {name: other for name, other in groups.items() if name != key}
+    return {**others, key: replace(group, members=members)} if members else others
 
 
 def forget(groups: Groups, before: datetime) -> Groups:
@@ -203,9 +230,8 @@ def plan(
     if look is None or (last is not None and last.time >= look) or not group.destination.is_active(look):
         return None
     attempts = group.attempts.get(receiver)
-    announced = (last.firing | last.resolved if last else frozenset()) | (
-        attempts.announced if attempts else frozenset()
-    )
+    # An end that it has taken is told once, also while another receiver has not taken it.
+    announced = _list_announced(last, attempts)
     free = {
         name: member
         for name, member in group.members.items()
@@ -241,10 +267,10 @@ def record(groups: Groups, key: GroupKey, receiver: str, notice: Notice) -> Grou
     group = groups.get(key)
     if group is None:
         return groups
-    if failed := group.attempts.get(receiver):
-        # What an attempt said that failed may have arrived: it stays announced until its end is told.
-        unsaid = failed.announced & group.members.keys() - notice.resolved
-        notice = replace(notice, firing=notice.firing | unsaid)
+    # What an attempt said that failed may have arrived: its end is told, and its begin while it lasts.
+    before = _list_announced(group.notices.get(receiver), group.attempts.get(receiver))
+    uncertain = (before & group.members.keys()) - notice.resolved - notice.firing
+    notice = replace(notice, uncertain=uncertain)
     # What was over before this was recorded is still to be told to be over.
     late = {name: Member(notice.time, notice.time) for name in notice.firing - group.members.keys()}
     group = replace(
@@ -280,6 +306,12 @@ def fail(groups: Groups, key: GroupKey, receiver: str, notice: Notice, not_befor
     members = _note_first(group.members, notice)
     attempts = {**group.attempts, receiver: failed}
     return {**groups, key: replace(group, members=members, attempts=attempts)}
+
+
+def _list_announced(last: Notice | None, attempts: Attempts | None) -> frozenset[Incident]:
+    """List what a receiver may take for open."""
+    announced = last.firing | last.uncertain if last else frozenset()
+    return announced | attempts.announced if attempts else announced
 
 
 def _note_first(members: Mapping[Incident, Member], notice: Notice) -> dict[Incident, Member]:

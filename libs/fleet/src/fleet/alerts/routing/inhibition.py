@@ -5,7 +5,8 @@ Those are kept, and told if they outlive their cause.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -13,6 +14,7 @@ from fleet.alerts.routing.labels import Labels
 from fleet.alerts.routing.matching import Matcher, matches_all
 
 T = TypeVar("T", bound=Hashable)
+_CONDITION: Final = "condition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,12 @@ _SOURCES: Final[Mapping[str, tuple[tuple[str, ...], Sequence[str]]]] = {
 CAUSES: Final = (
     *(
         Inhibition(
-            source=(Matcher("condition", source),), target=(Matcher("condition", condition),), equal=equal
+            source=(Matcher(_CONDITION, source),), target=(Matcher(_CONDITION, condition),), equal=equal
         )
         for source, (equal, conditions) in _SOURCES.items()
         for condition in conditions
     ),
-    Inhibition(source=(Matcher("condition", "kafka_away"),), target=(Matcher("condition", "host_away"),)),
+    Inhibition(source=(Matcher(_CONDITION, "kafka_away"),), target=(Matcher(_CONDITION, "host_away"),)),
 )
 """Rules of what follows from what. Nothing is heard of hosts while Kafka is away."""
 CAUSE_CONDITIONS: Final = frozenset(_SOURCES)
@@ -62,17 +64,30 @@ CAUSE_CONDITIONS: Final = frozenset(_SOURCES)
 def find_causes(incidents: Mapping[T, Labels], rules: Sequence[Inhibition]) -> dict[T, T]:
     """Return, of open incidents, those that are held back, and the cause of each: the first of several."""
     causes: dict[T, T] = {}
+    by_condition = defaultdict[str, list[T]](list)
+    for name, labels in incidents.items():
+        by_condition[labels.get(_CONDITION, "")].append(name)
     for rule in rules:
-        sources = [name for name, labels in incidents.items() if matches_all(rule.source, labels)]
+        sources = list(_find_matching(rule.source, incidents, by_condition))
         if not sources:
             continue
-        for target, labels in incidents.items():
-            if target in causes or not matches_all(rule.target, labels):
+        for target in _find_matching(rule.target, incidents, by_condition):
+            if target in causes:
                 continue
             cause = next((name for name in sources if _is_cause(name, target, incidents, rule)), None)
             if cause is not None:
                 causes[target] = cause
     return causes
+
+
+def _find_matching(
+    matchers: Sequence[Matcher], incidents: Mapping[T, Labels], by_condition: Mapping[str, Sequence[T]]
+) -> Iterator[T]:
+    """Yield the incidents that all matchers match; few are looked at where one names a condition."""
+    conditions = (matcher.literal for matcher in matchers if matcher.label == _CONDITION)
+    condition = next((one for one in conditions if one is not None), None)
+    candidates = incidents if condition is None else by_condition.get(condition, ())
+    return (name for name in candidates if matches_all(matchers, incidents[name]))
 
 
 def _is_cause(source: T, target: T, incidents: Mapping[T, Labels], rule: Inhibition) -> bool:

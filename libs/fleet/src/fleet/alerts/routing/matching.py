@@ -29,6 +29,11 @@ class Matcher:
         """Tell whether the label has such a value; a label that is missing is empty."""
         return _fits(self.pattern, labels.get(self.label, "")) != self.is_negated
 
+    @property
+    def literal(self) -> str | None:
+        """The only value that it matches; None where it matches others."""
+        return None if self.is_negated or "*" in self.pattern else self.pattern
+
     def __str__(self) -> str:
         """Write it as `parse_matcher` reads it."""
         return f"{self.label}{'!=' if self.is_negated else '='}{self.pattern}"
