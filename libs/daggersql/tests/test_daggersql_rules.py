@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.conformance.corpus import tables
 
 from daggersql import CheckResult, RuleText, check
-from daggersql.rules.compiled import LimitComparison
+from daggersql.rules.compiled import LimitComparison, RuleLimits
 
 WINDOW = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
 SQL = (
@@ -19,8 +21,11 @@ SQL = (
 RECORDS = "SELECT order_number, fare AS mean, 1 AS n, rowtime FROM bookings"
 
 
+LIMITS = RuleLimits("service_limits", ("tag_service",), ("most", "least"))
+
+
 def check_rules(*rules: RuleText, sql: str = SQL, early: bool = False) -> CheckResult:
-    return check(sql, tables(), early=early, rules=rules)
+    return check(sql, tables(), ["service_limits", "owners"], early=early, rules=rules)
 
 
 def test_a_rule_is_compiled_with_its_key_its_columns_and_its_comparison() -> None:
@@ -96,6 +101,9 @@ def test_clear_is_the_limit_less_a_share_of_it(when: str, share: float, resolve:
         (RuleText("r", "n > 3", summary="{n:x}"), "summary", "INVALID_SUMMARY", 4),
         (RuleText("r", "n > 3", summary="a } b"), "summary", "INVALID_SUMMARY", 3),
         (RuleText("r", "n > 3", summary="a {n"), "summary", "INVALID_SUMMARY", 3),
+        (RuleText("r", "n > mist", limits=LIMITS), "when", "UNKNOWN_COLUMN", 5),
+        (RuleText("r", "n > most OR most", limits=LIMITS), "when", "TYPE_MISMATCH", 13),
+        (RuleText("r", "n > most", summary="{mist}", limits=LIMITS), "summary", "UNKNOWN_COLUMN", 2),
     ],
 )
 def test_what_is_wrong_with_a_rule_has_its_part_and_place(
@@ -147,6 +155,52 @@ def test_rows_of_the_past_are_found_by_texts_and_whole_numbers_alone() -> None:
 
     assert (violation.field, violation.reason) == ("alerts[0].when", "TYPE_MISMATCH")
     assert "tag_service" in violation.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "part", "code"),
+    [
+        ({"reference": "service_limit"}, "reference", "REFERENCE_NOT_FOUND"),
+        ({"key": ("tag_service", "tag_servise")}, "key[1]", "UNKNOWN_COLUMN"),
+        ({"key": ("mean",)}, "key[0]", "TYPE_MISMATCH"),
+        ({"columns": ("most", "mean")}, "columns[1]", "AMBIGUOUS_COLUMN"),
+    ],
+)
+def test_what_is_wrong_with_limits_has_its_part(changed: dict[str, Any], part: str, code: str) -> None:
+    [violation] = check_rules(RuleText("r", "n > most", limits=replace(LIMITS, **changed))).wrong_rules("a")
+
+    assert (violation.field, violation.reason) == (f"a[0].limits.{part}", code)
+
+
+def test_limits_of_a_table_are_columns_of_the_rows_by_their_key() -> None:
+    text = RuleText(
+        "many", "n > most AND mean < 3", summary="{n} of {most}", resolve_when="n < least", limits=LIMITS
+    )
+    plan = check_rules(text).plan
+
+    assert plan is not None
+    [rule] = plan.rules
+    most, least, present = LIMITS.column("most"), LIMITS.column("least"), LIMITS.present
+    assert rule.when.startswith(f"`row`.`{present}` AND (")
+    assert f"`row`.`{most}`" in rule.when
+    assert rule.resolve.startswith(f"NOT `row`.`{present}` OR (")
+    assert rule.read == ("n", most, "mean", least)
+    assert rule.comparison == LimitComparison("n", None, above=True, limit_column=most)
+    assert rule.origins == (("bookings", "fare"), ("bookings", "service_type"))
+
+
+@pytest.mark.parametrize(("when", "above"), [("n >= most", True), ("most >= n", False), ("n < least", False)])
+def test_the_limit_of_a_row_decides_as_a_number_does(when: str, above: bool) -> None:
+    plan = check_rules(RuleText("r", when, clear=0.2, limits=LIMITS)).plan
+
+    assert plan is not None
+    [rule] = plan.rules
+    compared = rule.comparison
+    assert compared is not None
+    assert (compared.column, compared.limit, compared.above) == ("n", None, above)
+    assert compared.find_limit({compared.limit_column: 5.0}) == 5.0
+    assert ("<=" if above else ">=") in rule.resolve
+    assert f"abs(`row`.`{compared.limit_column}`)" in rule.resolve.lower()
 
 
 MINUTES = timedelta(minutes=10)

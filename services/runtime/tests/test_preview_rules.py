@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daggers.v1 import rules_pb2
+from daggers.v1 import rules_pb2, spec_pb2
 from pyspark.sql import SparkSession
 from services.runtime.tests.job_driver import log_sink
 from services.runtime.tests.launches import Dagger
@@ -31,13 +31,17 @@ def session() -> Iterator[SparkSession]:
 def draw_rule(number: int, chance: random.Random) -> rules_pb2.AlertRule:
     """Draw a rule on the counts of cities: with a limit, a silence, or a comparison with the past."""
     name, key = f"rule{number}", chance.choice((["tag_city_id"], []))
-    kind = chance.choice(("limit", "limit", "limit", "absent", "before"))
+    kind = chance.choice(("limit", "limit", "limit", "absent", "before", "table"))
     if kind == "absent":
         return rules_pb2.AlertRule(name=name, key=key, absent=timedelta(minutes=chance.randint(1, 5)))
     limit = str(chance.randint(0, 9))
     if kind == "before":
         limit = f"{chance.choice((0.5, 1, 1.5))} * before('{chance.randint(1, 9)}m', num_of_bookings)"
+    if kind == "table":
+        limit = f"{chance.choice((0.5, 1))} * most"
     fields: dict[str, Any] = {"when": f"num_of_bookings {chance.choice(('>', '<', '>=', '<='))} {limit}"}
+    if kind == "table":
+        fields["limits"] = rules_pb2.RuleLimits(reference="own", key=["tag_city_id"], columns=["most"])
     match chance.randrange(4):
         case 0:
             fields["for_windows"] = chance.randint(1, 3)
@@ -49,6 +53,14 @@ def draw_rule(number: int, chance: random.Random) -> rules_pb2.AlertRule:
         case 1:
             fields["resolve_when"] = f"num_of_bookings = {chance.randint(0, 9)}"
     return rules_pb2.AlertRule(name=name, key=key, **fields)
+
+
+def write_limits(folder: Path, chance: random.Random) -> spec_pb2.ReferenceTable:
+    """Write a table of a limit for each city but one."""
+    file = folder / "own.csv"
+    lines = (f"{city},{chance.randint(1, 9)}" for city in CITIES[1:])
+    file.write_text("\n".join(("city,most", *lines)))
+    return spec_pb2.ReferenceTable(name="own", format=spec_pb2.ReferenceTable.FORMAT_CSV, location=str(file))
 
 
 def draw_events(chance: random.Random) -> list[tuple[int, int]]:
@@ -71,7 +83,10 @@ def test_generated_rules_say_of_a_range_what_they_said_live_over_a_kill(
     rules = [draw_rule(number, chance) for number in range(RULES)]
     events = draw_events(chance)
     kill = chance.randint(MINUTES // 3, 2 * MINUTES // 3) * 60
-    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1_000)], alerts=rules, idle_timeout_s=0)
+    table = write_limits(tmp_path, chance)
+    dagger = Dagger(
+        tmp_path, kafka, sinks=[log_sink(1_000)], alerts=rules, references=[table], idle_timeout_s=0
+    )
     first = [event for event in events if event[0] < kill]
     dagger.write(*(booking(second, city_id=city) for second, city in first))
     with dagger.launch() as live:

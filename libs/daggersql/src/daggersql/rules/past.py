@@ -74,7 +74,7 @@ class PastCalls:
         if not value.wrong and not fits(value.type, Family.NUMBER):
             self._report.error("TYPE_MISMATCH", value.span, f"{NAME} reads a number of an earlier window.")
         for name, kind in self._tags.items():
-            if not _tells_rows_apart(kind):
+            if not tells_rows_apart(kind):
                 message = f"{NAME} finds a row of the past by its tags: {name} is no text or whole number."
                 self._report.error("TYPE_MISMATCH", span_of(call), message)
         if lag is None or self._report.failed:
@@ -100,5 +100,6 @@ class PastCalls:
         return lag
 
 
-def _tells_rows_apart(kind: Type) -> bool:
+def tells_rows_apart(kind: Type) -> bool:
+    """Tell whether values of a type name a row: texts, whole numbers, truth values."""
     return kind in (*INTEGERS, BOOLEAN) or isinstance(kind, EnumText) or fits(kind, Family.TEXT)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from daggers.v1 import rules_pb2
+from daggers.v1 import rules_pb2, spec_pb2
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from pyspark.sql import DataFrame
@@ -31,6 +31,7 @@ from daggersql.rules.engine import judge
 from daggersql.rules.judged import JudgedRow, JudgedRule, prepare
 from daggersql.rules.memory import Memory
 from runtime.rules.columns import with_rules
+from runtime.rules.limits import LimitTables
 from runtime.rules.past import Past
 from runtime.rules.selection import SelectedRule
 from runtime.source.status import Gap
@@ -69,7 +70,7 @@ class RulesInForce:
         return alertrules.digest_of_all(rule.rule for rule in self.rules)
 
 
-Compile = Callable[[Sequence[rules_pb2.AlertRule]], tuple[CompiledRule, ...]]
+Compile = Callable[[rules_pb2.AlertRules], tuple[CompiledRule, ...]]
 """Compiles rules by the launch's query. Raises: JobError."""
 
 
@@ -84,17 +85,19 @@ class RuleJudge:
         created: int,
         root: Callable[[], Place],
         window: Window | None,
+        limits: LimitTables,
         compile_rules: Compile,
         sender: Sender,
         on_rules: Callable[[RulesInForce], None],
     ) -> None:
         """created: sequence of the dagger; what is remembered of an older one is another's. root: directory
-        of its checkpoints. window: of its query; None where it has none, and so no rules. on_rules: called
-        whenever rules are in force.
+        of its checkpoints. window: of its query; None where it has none, and so no rules. limits: tables that
+        rules read. on_rules: called whenever rules are in force.
         """
         self._dagger, self._generation, self._created = dagger, generation, created
         self._root, self._window, self._compile = root, window, compile_rules
         self._sender, self._on_rules = sender, on_rules
+        self._limits = limits
         self._past = Past(root, created, window.slide) if window is not None else None
         self._several = False
         """Whether the batch closes several windows."""
@@ -110,9 +113,16 @@ class RuleJudge:
     # ---- Rules in force ------------------------------------------------------------------------------------
 
     def put(
-        self, revision: int, rules: Sequence[rules_pb2.AlertRule], compiled: Sequence[CompiledRule]
+        self,
+        revision: int,
+        rules: Sequence[rules_pb2.AlertRule],
+        compiled: Sequence[CompiledRule],
+        tables: Iterable[spec_pb2.ReferenceTable] = (),
     ) -> None:
-        """Put rules in force, from the next batch on. compiled: the same rules by the launch's query."""
+        """Put rules in force, from the next batch on. compiled: the same rules by the launch's query. tables:
+        those whose limits they read. Raises: JobError (EXTERNAL) for one of these that is missing.
+        """
+        self._limits.choose(compiled, tables)
         ready: tuple[JudgedRule, ...] = ()
         if rules:
             assert self._window is not None  # the check refuses rules of other queries
@@ -137,7 +147,8 @@ class RuleJudge:
         if rules.revision <= self._in_force.revision:
             return
         try:
-            self.put(rules.revision, rules.rules, self._compile(rules.rules) if rules.rules else ())
+            compiled = self._compile(rules) if rules.rules else ()
+            self.put(rules.revision, rules.rules, compiled, read_tables(rules))
             logger().info("rules.taken", revision=rules.revision, rules=len(rules.rules))
         except Exception as error:  # noqa: BLE001 - the rules before stay in force, and its heartbeat says so
             logger().warning("rules.refused", revision=rules.revision, why=str(error))
@@ -157,7 +168,7 @@ class RuleJudge:
             return rows
         begin = self._load().end
         end = max(begin, _microseconds(closed) if closed else 0)
-        past = self._past.join(rows, begin, end)
+        past = self._past.join(self._limits.join(rows, compiled), begin, end)
         self._several = self._window is not None and end - begin > self._window.slide // _MICROSECOND
         return with_rules(past, compiled, len(self._past.select()), several=self._several)
 
@@ -236,6 +247,11 @@ class RuleJudge:
             logger().warning("rules.memory_not_kept", why=str(problem))
         self._is_waiting_saved = bool(waiting)
         self._saved_at = time.monotonic()
+
+
+def read_tables(rules: rules_pb2.AlertRules) -> list[spec_pb2.ReferenceTable]:
+    """Read the reference tables of rules. Raises: DecodeError."""
+    return [spec_pb2.ReferenceTable.FromString(one) for one in rules.references]
 
 
 def _list_active(memory: Memory, rule: JudgedRule) -> frozenset[Key]:
