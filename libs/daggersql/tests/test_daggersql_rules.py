@@ -92,7 +92,26 @@ def test_clear_is_the_limit_less_a_share_of_it(when: str, share: float, resolve:
         (RuleText("r", "n > before('7d', m)"), "when", "UNKNOWN_COLUMN", 18),
         (RuleText("r", "n > before('7d', SUM(n))"), "when", "AGGREGATE_NOT_ALLOWED", 18),
         (RuleText("r", "n > 2 * before('7d', n)", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
-        (RuleText("r", "outside(n)"), "when", "UNSUPPORTED_FUNCTION", 1),
+        (RuleText("r", "outside(n, 4)"), "when", "WRONG_ARGUMENT_COUNT", 1),
+        (RuleText("r", "outside(band => 4)"), "when", "WRONG_ARGUMENT_COUNT", 1),
+        (RuleText("r", "outside(n, band => 4, band => 5)"), "when", "WRONG_ARGUMENT_COUNT", 1),
+        (RuleText("r", "outside(n, bend => 4)"), "when", "INVALID_ARGUMENT", 12),
+        (RuleText("r", "outside(n, band => 0)"), "when", "INVALID_ARGUMENT", 20),
+        (RuleText("r", "outside(n, band => n)"), "when", "INVALID_ARGUMENT", 20),
+        (RuleText("r", "outside(n, season => 'hour of wek')"), "when", "INVALID_ARGUMENT", 22),
+        (RuleText("r", "outside(m)"), "when", "UNKNOWN_COLUMN", 9),
+        (RuleText("r", "outside(SUM(n))"), "when", "AGGREGATE_NOT_ALLOWED", 9),
+        (RuleText("r", "outside(tag_service)"), "when", "TYPE_MISMATCH", 9),
+        (RuleText("r", "outside(n) OR outside(mean)"), "when", "UNSUPPORTED_OPERATION", 15),
+        (
+            RuleText("r", "outside(n)", resolve_when="outside(mean)"),
+            "resolve_when",
+            "UNSUPPORTED_OPERATION",
+            1,
+        ),
+        (RuleText("r", "outside(n) > 3"), "when", "TYPE_MISMATCH", 1),
+        (RuleText("r", "outside(n)", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
+        (RuleText("r", "ABS(x => n) > 3"), "when", "UNSUPPORTED_OPERATION", 5),
         (RuleText("r", "n > 3", resolve_when="m < 2"), "resolve_when", "UNKNOWN_COLUMN", 1),
         (RuleText("r", "n > mean", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
         (RuleText("r", "n > 3 AND n < 9", clear=0.2), "clear", "CLEAR_NOT_POSSIBLE", 1),
@@ -155,6 +174,37 @@ def test_rows_of_the_past_are_found_by_texts_and_whole_numbers_alone() -> None:
 
     assert (violation.field, violation.reason) == ("alerts[0].when", "TYPE_MISMATCH")
     assert "tag_service" in violation.message
+
+
+def test_a_band_is_compiled_for_each_answer_of_the_driver() -> None:
+    text = "outside(n + 1, band => 2.5, season => 'hour of week') AND mean > 3"
+    plan = check_rules(
+        RuleText("odd", text, resolve_when="NOT outside(n + 1, season => 'Hour of Week', band => 2.5)")
+    ).plan
+
+    assert plan is not None
+    [rule] = plan.rules
+    band = rule.band
+    assert band is not None
+    assert (band.text, band.number_text) == (text.removesuffix(" AND mean > 3"), "n + 1")
+    assert (band.band, band.season, band.key, band.columns) == (2.5, "hour of week", ("tag_service",), ("n",))
+    assert rule.read == ("n", "mean")
+    assert rule.origins == (("bookings", "fare"), ("bookings", "service_type"))
+    assert "__band_" not in str(rule.answers)
+    outside, inside, unknown = (answer.when for answer in rule.answers)
+    assert outside == inside.replace("FALSE", "TRUE").replace("false", "true")
+    assert len({outside, inside, unknown}) == 3
+
+
+def test_a_band_is_four_and_without_a_season_where_nothing_else_is_said() -> None:
+    plan = check_rules(RuleText("odd", "outside(n)"), RuleText("far", "outside(n, band => 8)")).plan
+
+    assert plan is not None
+    odd, far = (rule.band for rule in plan.rules)
+    assert odd is not None
+    assert far is not None
+    assert (odd.band, odd.season, far.band) == (4.0, "", 8.0)
+    assert odd.series == far.series
 
 
 @pytest.mark.parametrize(

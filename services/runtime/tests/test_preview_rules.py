@@ -106,6 +106,54 @@ def test_generated_rules_say_of_a_range_what_they_said_live_over_a_kill(
     assert len({one.rule for one in observed}) > RULES // 2
 
 
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 5))])
+def test_rules_on_what_is_usual_say_of_a_range_what_they_said_live_over_a_kill(
+    session: SparkSession, kafka: str, tmp_path: Path, seed: int
+) -> None:
+    chance, hour, noon = random.Random(seed), 3_600, 43_200
+    rules = [
+        rules_pb2.AlertRule(name=f"odd{number}", when=when, key=key, for_windows=chance.randint(1, 2))
+        for key in (["tag_city_id"], [])
+        for number, when in enumerate((
+            f"outside(num_of_bookings, band => {chance.choice((1, 2, 3))})",
+            f"outside(num_of_bookings, season => 'hour of day') OR num_of_bookings > {chance.randint(6, 9)}",
+            "outside(num_of_bookings, band => 2) AND num_of_bookings > before('5m', num_of_bookings)",
+            "NOT outside(num_of_bookings, band => 1)",
+        ), 4 * len(key))
+    ]  # fmt: skip
+    counts = [
+        [chance.choice((1, 2, 2, 3, 3, 8 if minute > 170 else 4)) for minute in range(300)] for _ in "ab"
+    ]
+    events = sorted(
+        (60 * minute + chance.randrange(60), city)
+        for city, of_city in enumerate(counts, 1)
+        for minute, count in enumerate(of_city)
+        for _ in range(count)
+    )
+    kill = chance.randint(3 * hour, 4 * hour)
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1_000)], alerts=rules, idle_timeout_s=0)
+    first = [event for event in events if event[0] < kill]
+    dagger.write(*(booking(second, city_id=city) for second, city in first))
+    with dagger.launch() as live:
+        live.until(lambda beat: (beat.watermark.seconds - noon) % 86_400 >= first[-1][0] - 15)
+        live.kill()
+    dagger.write(*(booking(second, city_id=city) for second, city in events[len(first) :]))
+    dagger.write(booking(5 * hour + 40))
+    with dagger.launch() as live:
+        live.until(lambda beat: (beat.watermark.seconds - noon) % 86_400 >= 5 * hour + 30)
+        live.stop()
+    observed = [one for _, one in read_observations(kafka, dagger.name).values()]
+
+    found = RangePreview(session, dagger, everything()).done.rules
+
+    previewed = [one for rule in found.rules for one in rule.observed]
+    assert rule_turns(previewed) == rule_turns(observed)
+    assert {"odd0", "odd2", "odd4"} <= {one.rule for one in observed}
+    fired = [one for one in observed if one.rule == "odd4" and one.state == rules_pb2.RULE_STATE_FIRED]
+    assert all({"median of num_of_bookings", "spread of num_of_bookings"} <= {*one.values} for one in fired)
+    assert min(one.window.seconds % 86_400 - noon for one in fired) > 3 * hour
+
+
 def test_rules_say_of_a_range_what_they_would_have_said_live(
     session: SparkSession, kafka: str, tmp_path: Path
 ) -> None:

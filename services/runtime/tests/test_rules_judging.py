@@ -18,9 +18,10 @@ from daggersql.plan import Window
 from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
 from runtime.errors import user
 from runtime.references.loading import References
-from runtime.rules.judging import FILE, RuleJudge, RulesInForce, read_rows
+from runtime.rules.judging import RuleJudge, RulesInForce, read_rows
 from runtime.rules.limits import LimitTables
 from runtime.rules.observations import event_id
+from runtime.rules.rules_file import FILE
 from runtime.rules.selection import RowSelection, SelectedRule
 from runtime.source.status import Gap
 from runtime.state.store.local import LocalPlace

@@ -5,8 +5,9 @@ part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from daggerspec.columns import Role, role_of
 from daggerspec.nearest import nearest
@@ -16,17 +17,16 @@ from daggersql.findings import Finding, Report, Span, instead, unless
 from daggersql.ir import lineage, whole
 from daggersql.ir.expr import Expr
 from daggersql.ir.relations import ROW, Result
-from daggersql.ir.types import DOUBLE, Array, MapOf, Message, Struct, Type
+from daggersql.ir.types import BOOLEAN, DOUBLE, Array, MapOf, Message, Struct, Type
 from daggersql.plan import Window, fixed_size
-from daggersql.rules import summary
+from daggersql.rules import bands, past, summary
+from daggersql.rules.bands import BandCalls, answer, column_of
+from daggersql.rules.calls import Read, replace_calls
 from daggersql.rules.comparisons import find_comparison, is_joined, write_cleared
-from daggersql.rules.compiled import CompiledRule, LimitComparison, PastValue, RuleFinding, RuleText
+from daggersql.rules.compiled import CompiledRule, LimitComparison, PastValue, RuleFinding, RuleText, Verdict
 from daggersql.rules.limits import LimitColumns
 from daggersql.rules.past import PastCalls
 from daggersql.syntax.parsing import parse_expression
-
-_LATER: Final = {"outside": "a band of the dagger's own past: compare with a number"}
-
 
 ReportFor: TypeAlias = Callable[[str], Report]
 """Makes the report of a text."""
@@ -62,6 +62,7 @@ class _Compiler:
         self._tags = {name: kind for name, kind in self._types.items() if role_of(name) is Role.TAG}
         self._window = fixed_size(whole.window(query))
         self._past: dict[str, PastValue] = {}
+        self._bands = BandCalls(self._tags)
         self._limits = LimitColumns(rule.limits, self._types, report_for)
         self.findings: list[RuleFinding] = []
 
@@ -84,9 +85,29 @@ class _Compiler:
         if self.findings or when is None:
             return None
         conditions = [one for one in (when, over) if one is not None]
-        read = tuple(dict.fromkeys((*(name for one in conditions for name in _columns(one)), *named)))
-        resolve = sql_of(over) if over is not None else ""
-        return self._build(*self._limits.need(sql_of(when), resolve), read, compared)
+        read = tuple(dict.fromkeys((*(name for one in conditions for name in self._columns(one)), *named)))
+        if self._bands.band is not None:
+            answers = tuple(self._answer(when, over, outside) for outside in (True, False, None))
+            return replace(self._build("", "", read, compared), band=self._bands.band, answers=answers)
+        return self._build(*self._write(when, over), read, compared)
+
+    def _write(self, when: Expr, over: Expr | None) -> Verdict:
+        return self._limits.need(sql_of(when), sql_of(over) if over is not None else "")
+
+    def _answer(self, when: Expr, over: Expr | None, outside: bool | None) -> Verdict:
+        """Write the rule for one answer of its band."""
+        band = self._bands.band
+        assert band is not None
+        is_over = over and answer(over, band, outside=outside)
+        return self._write(answer(when, band, outside=outside), is_over)
+
+    def _columns(self, expression: Expr) -> Iterator[str]:
+        """Yield the columns that a condition reads; of a band those of its number."""
+        band = self._bands.band
+        for node in expression.nodes():
+            if node.ref is not None and node.ref.relation == ROW:
+                is_band = band is not None and node.ref.path[0] == column_of(band)
+                yield from band.columns if band is not None and is_band else node.ref.path[:1]
 
     def _compile_absence(self, window: Window) -> CompiledRule | None:
         """Compile a rule on absent rows: of a row it reads the key alone."""
@@ -115,13 +136,14 @@ class _Compiler:
     ) -> CompiledRule:
         outputs = (output.name for output in self._query.outputs)
         by_name = dict(zip(outputs, lineage.origins(self._query), strict=True))
-        past = tuple(self._past.values())
-        columns = [name for value in past for name in (*value.columns, *value.key)]
+        values = tuple(self._past.values())
+        asked = [*values, *([self._bands.band] if self._bands.band else [])]
+        columns = [name for value in asked for name in (*value.columns, *value.key)]
         columns += self._limits.key
         named = {*read, *self._key, *columns} - self._past.keys() - self._limits.columns.keys()
         origins = lineage.NONE.union(*(by_name[name] for name in named))
         return CompiledRule(
-            self._rule, when, resolve, self._key, read, compared, past, tuple(sorted(origins))
+            self._rule, when, resolve, self._key, read, compared, values, origins=tuple(sorted(origins))
         )
 
     def _over(self, when: Expr | None, compared: LimitComparison | None) -> Expr | None:
@@ -146,9 +168,15 @@ class _Compiler:
         def check() -> Expr:
             assert self._window is not None  # rules of other queries are refused before
             calls = PastCalls(self._window, self._tags, check_value, report)
-            node = calls.replace(parse_expression(text, report), text)
+            reads: dict[str, Read] = {
+                past.NAME: lambda call: calls.read(call, text),
+                bands.NAME: lambda call: self._bands.read(call, text, check_value, report),
+            }
+            node = replace_calls(parse_expression(text, report), reads)
             self._past |= calls.values
             more = {**dict.fromkeys(calls.values, DOUBLE), **self._limits.types}
+            if self._bands.band is not None:
+                more[column_of(self._bands.band)] = BOOLEAN
             expression = rowconditions.check(node, self._query, report, more)
             for call in expression.nodes():
                 if call.function:
@@ -157,7 +185,7 @@ class _Compiler:
             return self._limits.place(expression)
 
         expression = self._run(report, check)
-        self._add(part, [_say_later(finding) for finding in report.findings()])
+        self._add(part, report.findings())
         return None if report.failed else expression
 
     def _check_summary(self) -> tuple[str, ...]:
@@ -188,31 +216,6 @@ class _Compiler:
 
     def _add(self, part: str, findings: Sequence[Finding]) -> None:
         self.findings += [RuleFinding(self._number, part, finding) for finding in findings]
-
-
-def _say_later(finding: Finding) -> Finding:
-    """Say of functions that rules will have, that they have them not yet."""
-    if finding.code != "UNKNOWN_FUNCTION":
-        return finding
-    for name, instead_of in _LATER.items():
-        if f" {name} " in f" {finding.message.lower().rstrip('.').replace('(', ' ')} ":
-            message = f"{name} is no function of rules yet. It will read {instead_of}."
-            return Finding(
-                "UNSUPPORTED_FUNCTION",
-                finding.severity,
-                message,
-                finding.line,
-                finding.column,
-                finding.end_line,
-                finding.end_column,
-            )
-    return finding
-
-
-def _columns(expression: Expr) -> Iterator[str]:
-    for node in expression.nodes():
-        if node.ref is not None and node.ref.relation == ROW:
-            yield node.ref.path[0]
 
 
 def _wrong_key(name: str, types: dict[str, Type]) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from daggers.v1 import rules_pb2
 
@@ -122,6 +122,43 @@ class PastValue:
 
 
 @dataclass(frozen=True, slots=True)
+class SeasonalBand:
+    """Whether a number is outside of a band around what it usually is: a call of `outside`."""
+
+    text: str
+    """The call, as it stands in the condition."""
+    number_text: str
+    """The number, as it stands there."""
+    number: str
+    """The number, in Spark SQL over the rows, a relation that is called `row`."""
+    key: tuple[str, ...]
+    """Columns that tell rows of a window apart: all tags."""
+    columns: tuple[str, ...]
+    """Columns that the number reads."""
+    band: float
+    """How many times the usual distance from the median a number may lie from it."""
+    season: str
+    """One of `sketch.SEASONS`."""
+
+    @property
+    def series(self) -> str:
+        """Name of what is remembered for it: the same whatever the band."""
+        return alertrules.digest_texts((self.number, *self.key, self.season))
+
+    def is_same(self, other: SeasonalBand) -> bool:
+        """Tell whether another call has the same answer, however it is written."""
+        return (self.series, self.band) == (other.series, other.band)
+
+
+class Verdict(NamedTuple):
+    """When a rule is true, and when its incident is over, in Spark SQL over the rows."""
+
+    when: str
+    resolve: str
+    """Empty: whenever `when` is not true."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledRule:
     """Rule that can be judged on rows."""
 
@@ -142,6 +179,10 @@ class CompiledRule:
     """
     past: tuple[PastValue, ...] = ()
     """Numbers of earlier windows that the conditions read as columns."""
+    band: SeasonalBand | None = None
+    """What the driver has to answer before the rule can be judged; then `when` and `resolve` are empty."""
+    answers: tuple[Verdict, ...] = ()
+    """The rule where the number is outside, where it is inside, and where too little is known."""
     origins: tuple[tuple[str, str], ...] = ()
     """Tables and dotted paths of the fields that the rule reads: conditions, key and summary."""
 
