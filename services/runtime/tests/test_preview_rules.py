@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from daggers.v1 import rules_pb2, spec_pb2
+from daggers.v1 import rules_pb2, spec_pb2, telemetry_pb2
 from pyspark.sql import SparkSession
 from services.runtime.tests.job_driver import log_sink
 from services.runtime.tests.launches import Dagger
@@ -134,13 +134,17 @@ def test_rules_on_what_is_usual_say_of_a_range_what_they_said_live_over_a_kill(
     dagger = Dagger(tmp_path, kafka, sinks=[log_sink(1_000)], alerts=rules, idle_timeout_s=0)
     first = [event for event in events if event[0] < kill]
     dagger.write(*(booking(second, city_id=city) for second, city in first))
+
+    def reaches(second: int) -> Callable[[telemetry_pb2.Heartbeat], bool]:
+        return lambda beat: beat.watermark.seconds % 86_400 >= noon + second
+
     with dagger.launch() as live:
-        live.until(lambda beat: (beat.watermark.seconds - noon) % 86_400 >= first[-1][0] - 15)
+        live.until(reaches(first[-1][0] - 15))
         live.kill()
     dagger.write(*(booking(second, city_id=city) for second, city in events[len(first) :]))
     dagger.write(booking(5 * hour + 40))
     with dagger.launch() as live:
-        live.until(lambda beat: (beat.watermark.seconds - noon) % 86_400 >= 5 * hour + 30)
+        live.until(reaches(5 * hour + 30))
         live.stop()
     observed = [one for _, one in read_observations(kafka, dagger.name).values()]
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from daggers.v1 import rules_pb2
+from daggers.v1 import rules_pb2, telemetry_pb2
 from google.protobuf import json_format
 
 from daggerspec import alertrules
@@ -93,6 +93,7 @@ class RuleDriver:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.kafka, self.revisions = folder, Kafka(), list[RulesInForce]()
+        self.learning: list[Sequence[telemetry_pb2.LearningRule]] = []
         self.created = 3
         self.launch()
 
@@ -104,6 +105,7 @@ class RuleDriver:
             "calls", generation=7, created=self.created, root=lambda: LocalPlace(self.folder),
             window=Window("TUMBLE", MINUTE, MINUTE), compile_rules=compile_rules,
             limits=LimitTables(references), sender=self.kafka, on_rules=self.revisions.append,
+            on_learning=self.learning.append,
         )  # fmt: skip
         rules = rules or (BUSY,)
         self.judge.put(revision, rules, compile_rules(rules_pb2.AlertRules(rules=rules)))

@@ -23,7 +23,15 @@ from daggersql.rules import bands, past, summary
 from daggersql.rules.bands import BandCalls, answer, column_of
 from daggersql.rules.calls import Read, replace_calls
 from daggersql.rules.comparisons import find_comparison, is_joined, write_cleared
-from daggersql.rules.compiled import CompiledRule, LimitComparison, PastValue, RuleFinding, RuleText, Verdict
+from daggersql.rules.compiled import (
+    CompiledRule,
+    LimitComparison,
+    PastValue,
+    RuleFinding,
+    RuleText,
+    SeasonalBand,
+    Verdict,
+)
 from daggersql.rules.limits import LimitColumns
 from daggersql.rules.past import PastCalls
 from daggersql.syntax.parsing import parse_expression
@@ -137,8 +145,9 @@ class _Compiler:
         outputs = (output.name for output in self._query.outputs)
         by_name = dict(zip(outputs, lineage.origins(self._query), strict=True))
         values = tuple(self._past.values())
-        asked = [*values, *([self._bands.band] if self._bands.band else [])]
-        columns = [name for value in asked for name in (*value.columns, *value.key)]
+        numbers: list[PastValue | SeasonalBand] = [*values]
+        numbers += [self._bands.band] if self._bands.band else []
+        columns = [name for value in numbers for name in (*value.columns, *value.key)]
         columns += self._limits.key
         named = {*read, *self._key, *columns} - self._past.keys() - self._limits.columns.keys()
         origins = lineage.NONE.union(*(by_name[name] for name in named))

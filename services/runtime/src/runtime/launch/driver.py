@@ -16,6 +16,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from daggers.v1 import telemetry_pb2
 from pyspark.errors import AnalysisException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -192,6 +193,9 @@ class Driver:
             step = partial(progress.rules_taken, revision=rules.revision, digest=rules.digest)
             launch.heartbeat.update(step)
 
+        def note_learning(learning: Sequence[telemetry_pb2.LearningRule]) -> None:
+            launch.heartbeat.update(partial(progress.set_learning, learning=learning))
+
         rules = RuleJudge(
             self._spec.dagger,
             generation=self._spec.generation,
@@ -202,6 +206,7 @@ class Driver:
             compile_rules=partial(planned.compile_rules, self._spec),
             sender=Observations(self._spec.platform),
             on_rules=note,
+            on_learning=note_learning,
         )
         rules.put(self._spec.version, self._spec.spec.alerts, plan.rules, self._spec.references)
         return rules

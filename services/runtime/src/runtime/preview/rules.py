@@ -94,6 +94,7 @@ class RangeRules:
             compile_rules=partial(planned.compile_rules, spec),
             sender=self,
             on_rules=lambda _: None,
+            on_learning=lambda _: None,
         )
         self._judge.put(spec.version, self._rules, plan.rules, spec.references)
         limits.start()

@@ -174,10 +174,9 @@ class Bands:
         text = json.dumps({"created": self._created, **content})
         (self._root() / f"{FILE}{name}.json").write_text(text)
 
-    def learns_until(self, rule: CompiledRule) -> int | None:
-        """Return from when on a rule with a band can be true, in us; None before its first window."""
-        assert rule.band is not None
-        return self._sketches[rule.band.series].learns_until()
+    def learns_until(self, band: SeasonalBand) -> int | None:
+        """Return from when on numbers can be outside of a band, in us; None before its first window."""
+        return self._sketches[band.series].learns_until()
 
 
 def _keyed(rows: Iterable[tuple[list[str | None], Any]]) -> dict[Key, Any]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from daggers.v1 import rules_pb2, spec_pb2
+from daggers.v1 import rules_pb2, spec_pb2, telemetry_pb2
 from google.protobuf import json_format
 from pyspark.sql import DataFrame
 
@@ -87,14 +87,17 @@ class RuleJudge:
         compile_rules: Compile,
         sender: Sender,
         on_rules: Callable[[RulesInForce], None],
+        on_learning: Callable[[Sequence[telemetry_pb2.LearningRule]], None],
     ) -> None:
         """created: sequence of the dagger; what is remembered of an older one is another's. root: directory
         of its checkpoints. window: of its query; None where it has none, and so no rules. limits: tables that
-        rules read. on_rules: called whenever rules are in force.
+        rules read. on_rules: called whenever rules are in force. on_learning: called whenever others than
+        before have not enough past to be true of anything.
         """
         self._dagger, self._generation = dagger, generation
         self._window, self._compile = window, compile_rules
-        self._sender, self._on_rules = sender, on_rules
+        self._sender, self._on_rules, self._on_learning = sender, on_rules, on_learning
+        self._learning: list[telemetry_pb2.LearningRule] = []
         self._limits = limits
         self._past = Past(root, created, window.slide) if window is not None else None
         self._bands = Bands(root, created, window.slide) if window is not None else None
@@ -166,9 +169,11 @@ class RuleJudge:
         self._past.choose(compiled)
         self._bands.choose(compiled)
         if not compiled:
+            self._note_learning(0)
             return rows
         begin = self._load().end
         end = max(begin, _microseconds(closed) if closed else 0)
+        self._note_learning(begin)
         past = self._past.join(self._limits.join(rows, compiled), begin, end)
         self._several = self._window is not None and end - begin > self._window.slide // _MICROSECOND
         return with_rules(past, compiled, len(self._past.select()), several=self._several)
@@ -215,7 +220,35 @@ class RuleJudge:
         if after.rules != before.rules or waiting or self._is_waiting_saved or is_due or has_bands:
             self._save(after, waiting)  # before the numbers of bands: what was judged is judged no more
         self._bands.store()
+        self._note_learning(after.end)
         self._waiting = list(self._sender.write(waiting))
+
+    def _note_learning(self, closed: int) -> None:
+        """Report which rules are learning, where others are than before. closed: end of judged windows."""
+        assert self._window is not None
+        after = closed + self._window.slide // _MICROSECOND
+        learning: list[telemetry_pb2.LearningRule] = []
+        for rule in self._judging.rules:
+            if not (rule.compiled.past or rule.compiled.band):
+                continue
+            until = self._learns_until(rule.compiled)
+            if until is None or until > after:
+                learning.append(telemetry_pb2.LearningRule(rule=rule.name))
+                if until is not None:
+                    learning[-1].until.FromMicroseconds(until)
+        if learning != self._learning:
+            self._learning = learning
+            self._on_learning(learning)
+
+    def _learns_until(self, rule: CompiledRule) -> int | None:
+        """Return from which window on a rule compares with its past, in us; None before its first window."""
+        assert self._past is not None
+        assert self._bands is not None
+        times = [self._past.learns_until(value) for value in rule.past]
+        if rule.band is not None:
+            times.append(self._bands.learns_until(rule.band))
+        known = [time for time in times if time is not None]
+        return max(known) if len(known) == len(times) else None
 
     def _load(self) -> Memory:
         """Read what is remembered, and what may not have been sent; once."""
