@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2, vitals_pb2
+from daggers.v1 import events_pb2, gateway_pb2, rules_pb2, telemetry_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from cli.commands import rule_list
 from cli.output import vitals
 from cli.output.json_views.answers import to_json
 from cli.output.printer import align
@@ -202,6 +203,17 @@ def test_an_instant_ahead_is_in_a_while() -> None:
     assert vitals.ago(before(minutes=-4), NOON) == "in 4 min"
 
 
+def test_a_dagger_names_its_rules_that_are_learning() -> None:
+    dagger, until = a_dagger(), before(days=-7)
+    dagger.vitals.learning_rules.add(rule="jump", until=until)
+    dagger.vitals.learning_rules.add(rule="odd")
+
+    assert [text for name, text in vitals.facts(dagger, NOON) if name == "rule"] == [
+        "jump is learning: compares windows from 2026-01-08T12:00:00Z on",
+        "odd is learning: there was no window yet",
+    ]
+
+
 # ---- The commands ------------------------------------------------------------------------------------------
 
 
@@ -232,6 +244,44 @@ def test_a_name_that_is_not_there_comes_with_the_one_that_may_be_meant(filled: A
     code, _, err = filled("get", "order_by_city")
 
     assert (code, "there is no dagger order_by_city: did you mean orders_by_city?" in err) == (1, True)
+
+
+RULES = """\
+alerts:
+  - {name: busy, when: orders > 8, for: 2 windows, key: [tag_city], severity: critical}
+  - {name: silent, absent: 10m}
+"""
+
+
+def test_the_rules_of_a_dagger_are_listed_with_what_becomes_of_them(filled: Any, dagger_file: str) -> None:
+    before_them = filled("alerts", "rules", "orders_by_city")
+    applied, _, err = filled("apply", "-f", filled.file("ruled.yaml", dagger_file + RULES))
+    assert applied == 0, err
+    code, out, _ = filled("alerts", "rules", "orders_by_city")
+    [busy, silent] = json.loads(filled("alerts", "rules", "orders_by_city", "-o", "json")[1])
+
+    assert before_them == (0, "", "it has no rules\n")
+    assert code == 0
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "RULE FIRES WHEN FOR SEVERITY NOW",
+        "busy orders > 8 2 windows critical -",
+        "silent no row for 10m - warning -",
+    ]
+    assert (busy["rule"], busy["firing"], busy["learning"]) == ("busy", [], False)
+    assert silent["fires_when"] == "no row for 10m"
+
+
+def test_a_rule_fires_by_its_keys_or_is_learning() -> None:
+    rules = [rules_pb2.AlertRule(name=name, when="n > most") for name in ("busy", "odd", "calm")]
+    rules[0].limits.reference = "own"
+    fires = [gateway_pb2.Alert(rule="busy", key={"tag_city": city}) for city in ("oslo", "rome")]
+    learning = {"odd": telemetry_pb2.LearningRule(rule="odd")}
+
+    assert [(row[1], row[-1]) for row in rule_list.build_rows(rules, fires, learning)] == [
+        ("n > most, limits of own", "fires: tag_city=oslo; tag_city=rome"),
+        ("n > most", "learning: there was no window yet"),
+        ("n > most", "-"),
+    ]
 
 
 def test_a_watched_list_is_for_people(filled: Any) -> None:

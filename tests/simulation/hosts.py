@@ -5,7 +5,7 @@ The lease is the runtime's own; only where it is kept is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -592,7 +592,13 @@ class SimulatedDrivers:
     def pause_sinks(self, run_dir: str, sinks: tuple[str, ...]) -> None:
         """Do nothing: drivers of a simulation have no sinks to pause."""
 
-    def give_rules(self, run_dir: str, revision: int, rules: Sequence[rules_pb2.AlertRule]) -> None:
+    def give_rules(
+        self,
+        run_dir: str,
+        revision: int,
+        rules: Sequence[rules_pb2.AlertRule],
+        tables: Iterable[spec_pb2.ReferenceTable] = (),
+    ) -> None:
         """Do nothing: daggers of a simulation have no rules."""
 
     def tell(self, run_dir: str, file: str, text: str) -> None:

@@ -31,13 +31,14 @@ alerts:
     runbook: https://wiki.example/api
   - {name: slow, when: p95 > 3, for: 10m, clear: 20 %}
   - {name: silent, absent: 10m, severity: error}
+  - {name: own, when: p95 > most, limits: {reference: api_limits, key: [tag_b], columns: [most]}}
 """
 
 
 def test_rules_read_back_as_they_are_written() -> None:
     [dagger] = parse(FILE, "d.yaml")
     [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
-    first, second, third = dagger.spec.alerts
+    first, second, third, fourth = dagger.spec.alerts
 
     assert again.spec.alerts == dagger.spec.alerts
     assert first == rules_pb2.AlertRule(
@@ -54,6 +55,8 @@ def test_rules_read_back_as_they_are_written() -> None:
     assert third == rules_pb2.AlertRule(
         name="silent", absent=timedelta(minutes=10), severity=rules_pb2.RULE_SEVERITY_ERROR
     )
+    limits = rules_pb2.RuleLimits(reference="api_limits", key=["tag_b"], columns=["most"])
+    assert fourth == rules_pb2.AlertRule(name="own", when="p95 > most", limits=limits)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,14 @@ def test_rules_read_back_as_they_are_written() -> None:
         ("key: [tag_api]", "key: []", "alerts[0].key", "EMPTY_LIST"),
         ("absent: 10m", "absent: soon", "alerts[2].absent", "BAD_DURATION"),
         ("absent: 10m", "absent: 0s", "alerts[2].absent", "BAD_DURATION"),
-        ("clear: 20 %", "limits: {reference: a}", "alerts[1].limits", "NOT_SUPPORTED_YET"),
+        ("clear: 20 %", "limits: {reference: a}", "alerts[1].limits.key", "MISSING_KEY"),
+        ("clear: 20 %", "limits: {reference: a, key: []}", "alerts[1].limits.key", "EMPTY_LIST"),
+        (
+            "clear: 20 %",
+            "limits: {reference: a, key: [b], colums: [c]}",
+            "alerts[1].limits.colums",
+            "UNKNOWN_KEY",
+        ),
         ("clear: 20 %", "on: early", "alerts[1].on", "NOT_SUPPORTED_YET"),
         ("when: p95 > 3, ", "", "alerts[1].when", "MISSING_KEY"),
         ("clear: 20 %", "whenn: x", "alerts[1].whenn", "UNKNOWN_KEY"),

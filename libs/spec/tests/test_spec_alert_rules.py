@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from daggers.v1 import rules_pb2, spec_pb2
@@ -60,3 +61,27 @@ def test_a_time_that_is_none_is_refused_and_does_no_harm(
 def test_other_rules_are_of_no_silence() -> None:
     assert alertrules.absence(rules_pb2.AlertRule(name="busy", when="n > 3")) is None
     assert alertrules.absence(silent(absent=Duration(seconds=1, nanos=500_000_000))) == timedelta(seconds=1.5)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"reference": "api_limits", "key": ["tag_api"]}, []),
+        ({}, [("a[0].limits.reference", "INVALID_NAME"), ("a[0].limits.key", "REQUIRED")]),
+        ({"reference": "r", "key": ["k", "k"]}, [("a[0].limits.key[1]", "DUPLICATE")]),
+        ({"reference": "r", "key": ["k"], "columns": ["a b"]}, [("a[0].limits.columns[0]", "INVALID_NAME")]),
+        (
+            {"reference": "r", "key": ["k"], "columns": [f"c{number}" for number in range(21)]},
+            [("a[0].limits.columns", "TOO_MANY")],
+        ),
+    ],
+)
+def test_limits_are_of_a_table_and_a_key(limits: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    rule = rules_pb2.AlertRule(name="busy", when="n > most", limits=rules_pb2.RuleLimits(**limits))
+
+    assert violations(rule) == expected
+    assert ("a[0].limits", "CONFLICT") in violations(silent(limits=rule.limits))
+
+
+def test_the_column_of_limits_is_called_so_where_nothing_else_is_said() -> None:
+    assert alertrules.limit_columns(rules_pb2.RuleLimits(reference="r", key=["k"])) == ("limit",)

@@ -69,6 +69,7 @@ class Dagger:
     update_s: int = 0
     """Seconds for which windows take late records, with which their rows are written again."""
     alerts: list[rules_pb2.AlertRule] = field(default_factory=list)
+    references: list[spec_pb2.ReferenceTable] = field(default_factory=list)
     sink_files: bytes = b""
     """Files of the messages that its sinks write, serialised; beside those of its stream."""
 
@@ -96,6 +97,7 @@ class Dagger:
             checkpoint_root=self.root or str(self.checkpoints),
             run_dir=str(run_dir),
             sinks=self.sinks,
+            references=self.references,
         )
         job.platform.bootstrap_servers = self.kafka
         if self.forward is None:

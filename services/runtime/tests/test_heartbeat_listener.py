@@ -17,7 +17,6 @@ from pyspark.sql.streaming.listener import (
 from runtime.launch.completion import Completion
 from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
-from runtime.references.loading import References
 from runtime.source.context import SourceContext
 from runtime.source.status import ReaderRegistry, ReaderStatus
 from runtime.spark import helpers
@@ -56,7 +55,7 @@ def listener_of(source: SourceContext) -> tuple[Launch, Listener]:
         source=source,
         attempts=lambda _: 1,
         plan_warnings=(),
-        references=References((), (), dagger="d", store=source.run_dir, folder=source.run_dir, clock=float),
+        references=[],
         groups=Groups((), timedelta(), changes=lambda *_: pytest.fail("it has no state")),
         patience=None,
         completed=Completion(None),

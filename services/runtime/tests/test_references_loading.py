@@ -16,7 +16,8 @@ from services.runtime.tests.sessions import feed, moment, planned, spark_session
 
 from daggersql import Reference
 from runtime.errors import JobError
-from runtime.references.loading import References, TableUnreadable, fetch
+from runtime.references.fetching import TableUnreadable, fetch
+from runtime.references.loading import References
 
 Format = spec_pb2.ReferenceTable
 
@@ -70,7 +71,7 @@ def test_a_url_is_read_and_no_redirect_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_server_that_drips_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.references.loading._DOWNLOAD_S", 0.5)
+    monkeypatch.setattr("runtime.references.fetching._DOWNLOAD_S", 0.5)
     with served() as url, pytest.raises(TableUnreadable, match=r"/drips gave only \d+ bytes in 0 s"):
         fetch(f"{url}/drips")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from daggers.v1 import rules_pb2
+from daggers.v1 import rules_pb2, spec_pb2
 from google.protobuf import json_format
 from services.runtime.tests.job_driver import bookings, log_sink
 from services.runtime.tests.launches import Dagger
@@ -81,3 +81,41 @@ def test_a_number_of_an_earlier_window_is_there_behind_a_kill(tmp_path: Path, ka
     assert turns(kafka, dagger) == [("jump", "FIRED", "1", "02:00"), ("jump", "RESOLVED", "1", "03:00")]
     [fired] = [one for turn, one in read_observations(kafka, dagger.name).values() if turn[1] == "FIRED"]
     assert dict(fired.values) == {"num_of_bookings": "30", "before('1m', num_of_bookings)": "10"}
+
+
+def test_limits_of_a_table_are_taken_with_rules_and_stay_while_it_is_away(tmp_path: Path, kafka: str) -> None:
+    file = tmp_path / "limits.csv"
+    table = spec_pb2.ReferenceTable(
+        name="city_limits", format=spec_pb2.ReferenceTable.FORMAT_CSV, location=str(file)
+    )
+    own = rules_pb2.AlertRule(
+        name="own", when="num_of_bookings > most", key=["tag_city_id"],
+        limits=rules_pb2.RuleLimits(reference="city_limits", key=["tag_city_id"], columns=["most"]),
+        summary="{num_of_bookings} of {most}",
+    )  # fmt: skip
+    dagger = Dagger(tmp_path, kafka, sinks=[log_sink(5)], idle_timeout_s=0)
+
+    file.write_text("city,most\n1,5\n")
+    with dagger.launch() as first:
+        rules = rules_pb2.AlertRules(revision=2, rules=[own], references=[table.SerializeToString()])
+        replace_text(first.run_dir / rundir.RULES, json_format.MessageToJson(rules))
+        first.until(lambda beat: beat.rules_revision == 2)
+        dagger.write(*bookings([*((second, city) for second in range(10) for city in (1, 2)), (70, 1)]))
+        first.until_true(lambda: turns(kafka, dagger) != [])
+        first.kill()
+    file.unlink()
+    dagger.alerts, dagger.references = [own], [table]
+    with dagger.launch() as second:
+        dagger.write(
+            *bookings([*((second, city) for second in range(130, 140) for city in (1, 2)), (190, 1)])
+        )
+        second.until_true(lambda: len(turns(kafka, dagger)) == 3)
+        stale = second.until(lambda beat: any("REFERENCE_STALE" in one for one in beat.warnings))
+        second.stop()
+
+    assert turns(kafka, dagger) == [
+        ("own", "FIRED", "1", "01:00"), ("own", "FIRED", "1", "03:00"), ("own", "RESOLVED", "1", "02:00"),
+    ]  # fmt: skip
+    observed = [one for turn, one in read_observations(kafka, dagger.name).values() if turn[1] == "FIRED"]
+    assert [(one.summary, one.value, one.limit) for one in observed] == [("10 of 5", 10.0, 5.0)] * 2
+    assert any(one.startswith("REFERENCE_STALE city_limits: ") for one in stale.warnings)

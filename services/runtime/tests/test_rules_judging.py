@@ -10,15 +10,18 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from daggers.v1 import rules_pb2
+from daggers.v1 import rules_pb2, telemetry_pb2
 from google.protobuf import json_format
 
 from daggerspec import alertrules
 from daggersql.plan import Window
 from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
 from runtime.errors import user
-from runtime.rules.judging import FILE, RuleJudge, RulesInForce, read_rows
+from runtime.references.loading import References
+from runtime.rules.judging import RuleJudge, RulesInForce, read_rows
+from runtime.rules.limits import LimitTables
 from runtime.rules.observations import event_id
+from runtime.rules.rules_file import FILE
 from runtime.rules.selection import RowSelection, SelectedRule
 from runtime.source.status import Gap
 from runtime.state.store.local import LocalPlace
@@ -71,8 +74,9 @@ class Kafka:
         ]
 
 
-def compile_rules(rules: Sequence[rules_pb2.AlertRule]) -> tuple[CompiledRule, ...]:
+def compile_rules(taken: rules_pb2.AlertRules) -> tuple[CompiledRule, ...]:
     """Compile rules as the plan of a query with the columns tag_city and n does."""
+    rules = taken.rules
     if any("wrong" in rule.when for rule in rules):
         raise user("UNKNOWN_COLUMN", "There is no column wrong.")
     return tuple(
@@ -89,17 +93,22 @@ class RuleDriver:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.kafka, self.revisions = folder, Kafka(), list[RulesInForce]()
+        self.learning: list[Sequence[telemetry_pb2.LearningRule]] = []
         self.created = 3
         self.launch()
 
     def launch(self, *rules: rules_pb2.AlertRule, revision: int = 1) -> None:
+        references = References(
+            (), (), dagger="calls", store=self.folder, folder=self.folder, clock=lambda: 0.0
+        )
         self.judge = RuleJudge(
             "calls", generation=7, created=self.created, root=lambda: LocalPlace(self.folder),
             window=Window("TUMBLE", MINUTE, MINUTE), compile_rules=compile_rules,
-            sender=self.kafka, on_rules=self.revisions.append,
+            limits=LimitTables(references), sender=self.kafka, on_rules=self.revisions.append,
+            on_learning=self.learning.append,
         )  # fmt: skip
         rules = rules or (BUSY,)
-        self.judge.put(revision, rules, compile_rules(rules))
+        self.judge.put(revision, rules, compile_rules(rules_pb2.AlertRules(rules=rules)))
 
     def batch(self, minute: int, rows: dict[str, int | None], gaps: Sequence[Gap] = ()) -> None:
         """Judge a batch that closes one window, as a driver and its workers do."""

@@ -25,7 +25,7 @@ from runtime.clients import calls, sending
 from runtime.clients.files import s3
 from runtime.clients.http import client
 from runtime.errors import JobError, TemporaryError
-from runtime.references import loading
+from runtime.references import fetching
 from runtime.sinks import influx
 
 OUTSIDE = "outside.invalid"
@@ -208,5 +208,5 @@ def test_a_reference_outside_is_read_by_the_proxy_and_one_on_loopback_never(
 ) -> None:
     server.answer = lambda _: Reply(body=b"{}")
 
-    assert [loading.fetch(f"{url}/t.json") for url in (server.url, f"http://{OUTSIDE}")] == [b"{}", b"{}"]
+    assert [fetching.fetch(f"{url}/t.json") for url in (server.url, f"http://{OUTSIDE}")] == [b"{}", b"{}"]
     assert proxy.asked == [f"GET http://{OUTSIDE}/t.json"]

@@ -15,6 +15,7 @@ from cli.commands.alert_receivers import receiver
 from cli.commands.alert_text import find_alerts, line, second, table
 from cli.commands.condition_explanation import explain
 from cli.commands.route_explanation import explain_route
+from cli.commands.rule_list import list_rules
 from cli.commands.rule_test import try_rules
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
@@ -50,6 +51,7 @@ command(
     alerts, "route", example="daggers alerts route --for completed_bookings severity=critical tag_api=pay"
 )(explain_route)
 command(alerts, "test", example="daggers alerts test bookings.yaml --last 2h")(try_rules)
+command(alerts, "rules", example="daggers alerts rules completed_bookings")(list_rules)
 command(alerts, "explain", example="daggers alerts explain completed_bookings late_rows")(explain)
 alerts.add_typer(receiver, name="receiver")
 

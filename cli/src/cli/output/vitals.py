@@ -101,6 +101,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
             (reasons or "0") + (f"; {recent_quarantined:,} {_RECENTLY}" if recent_quarantined else ""),
         ),
         ("state", f"{vitals.state_rows:,} open groups"),
+        *(("rule", f"{rule.rule} is {describe_learning(rule)}") for rule in vitals.learning_rules),
         ("memory", size(vitals.memory_bytes)),
     )
 
@@ -139,6 +140,13 @@ def _waiting(sink: str, spool: telemetry_pb2.Spool, now: datetime) -> str:
     oldest = f", the oldest since {ago(spool.since, now)}" if spool.HasField("since") else ""
     waiting = f"{spool.rows:,} rows{f', {size(spool.bytes)}' if spool.bytes else ''}{oldest}"
     return f"{sink}: {waiting}; {'paused' if spool.paused else pace + why}"
+
+
+def describe_learning(rule: telemetry_pb2.LearningRule) -> str:
+    """Describe until when a rule has not enough past to be true of anything."""
+    if rule.HasField("until"):
+        return f"learning: compares windows from {iso(rule.until)} on"
+    return "learning: there was no window yet"
 
 
 def _span(span_ms: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Final, TypeAlias
@@ -25,6 +25,9 @@ MAX_SUMMARY: Final = 500
 MOST_KEYS: Final = 100_000
 """Keys of all rules of a dagger that are remembered; further ones are not judged until there is room."""
 _MAX_URL: Final = 1_024
+
+MOST_LIMIT_COLUMNS: Final = 20
+"""Columns of a reference table that a rule reads."""
 
 Key: TypeAlias = tuple[str | None, ...]
 """Values of the columns that a rule goes by, as texts; None for NULL."""
@@ -77,6 +80,11 @@ def absence(rule: rules_pb2.AlertRule) -> timedelta | None:
     return timedelta(seconds=seconds, microseconds=max(rule.absent.nanos, 0) // 1_000)
 
 
+def limit_columns(of_rule: rules_pb2.RuleLimits) -> tuple[str, ...]:
+    """Return the columns of its reference table that a rule reads; where it names none, that is `limit`."""
+    return tuple(of_rule.columns) or ("limit",)
+
+
 def violations(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
     """Yield every violation of the rules of a specification, whose list is at `path`."""
     if len(spec.alerts) > limits.ALERT_RULES:
@@ -102,11 +110,11 @@ def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
         if len(getattr(rule, part)) > MAX_TEXT:
             yield Violation(f"{path}.{part}", f"must not be longer than {MAX_TEXT:,} characters", "TOO_LARGE")
     yield from _of_times(path, rule)
+    if rule.HasField("limits"):
+        yield from _of_limits(f"{path}.limits", rule)
     if rule.severity not in SEVERITIES:
         yield Violation(f"{path}.severity", f"{rule.severity} is no severity", "UNKNOWN_ENUM_VALUE")
-    for place, name in enumerate(rule.key):
-        if name in rule.key[:place]:
-            yield Violation(f"{path}.key[{place}]", f"{name} stands there twice", "DUPLICATE")
+    yield from _find_duplicates(f"{path}.key", rule.key)
     if len(rule.summary) > MAX_SUMMARY or not rule.summary.isprintable():
         problem = f"must be one line of up to {MAX_SUMMARY} characters"
         yield Violation(f"{path}.summary", problem, "INVALID_SUMMARY")
@@ -115,11 +123,31 @@ def _of_rule(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
         yield Violation(f"{path}.runbook", problem, "INVALID_URL")
 
 
+def _find_duplicates(path: str, names: Sequence[str]) -> Iterator[Violation]:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            yield Violation(f"{path}[{place}]", f"{name} stands there twice", "DUPLICATE")
+
+
+def _of_limits(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
+    """Yield what is wrong with the limits that a rule reads."""
+    yield from fields.reference(f"{path}.reference", rule.limits.reference)
+    if not rule.limits.key:
+        yield Violation(f"{path}.key", "is required: columns of the query, a key of the table", "REQUIRED")
+    yield from _find_duplicates(f"{path}.key", rule.limits.key)
+    yield from _find_duplicates(f"{path}.columns", rule.limits.columns)
+    if len(rule.limits.columns) > MOST_LIMIT_COLUMNS:
+        yield Violation(f"{path}.columns", f"must not be more than {MOST_LIMIT_COLUMNS}", "TOO_MANY")
+    for place, name in enumerate(rule.limits.columns):
+        yield from fields.table(f"{path}.columns[{place}]", name)
+
+
 def _of_absence(path: str, rule: rules_pb2.AlertRule) -> Iterator[Violation]:
     """Yield what is wrong with a rule on absent rows."""
     yield from fields.duration(f"{path}.absent", rule.absent, positive=True)
-    for part in ("when", "for_windows", "for_time", "resolve_when", "clear"):
-        if rule.HasField("for_time") if part == "for_time" else getattr(rule, part):
+    given = {field.name for field, _ in rule.ListFields()}
+    for part in ("when", "for_windows", "for_time", "resolve_when", "clear", "limits"):
+        if part in given:
             text = "is of a rule with rows, and absent of one without: say one of both"
             yield Violation(f"{path}.{part}", text, "CONFLICT")
 

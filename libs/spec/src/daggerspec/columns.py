@@ -34,6 +34,14 @@ RULE_OVER: Final = "__rule_over_"
 PAST: Final = "__past_"
 """And a digest: a number of an earlier window, in a batch whose alert rules compare with it."""
 
+BAND: Final = "__band_"
+"""And a digest: a number, of which an alert rule judges whether it is a usual one. And a number: in which of
+the answers to that a rule is true, and over."""
+
+LIMIT: Final = "__limit_"
+"""And a digest: a number of a reference table, in a batch whose alert rules read limits of it; or whether
+the table has the key."""
+
 WINDOW_TIMESTAMP: Final = "window_timestamp"
 """A row's time, where the query says it."""
 TAG: Final = "tag_"

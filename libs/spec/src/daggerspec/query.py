@@ -85,6 +85,13 @@ def has_records(spec: spec_pb2.DaggerSpec) -> bool:
     return spec.HasField(_FORWARD) and spec.forward.payload == spec_pb2.Forward.PAYLOAD_RECORD
 
 
+def may_read(spec: spec_pb2.DaggerSpec, table: str) -> bool:
+    """Tell whether a dagger may read a reference table: whatever text of its query may name one, and alert
+    rules do.
+    """
+    return f"'{table}'" in of(spec).sql or any(rule.limits.reference == table for rule in spec.alerts)
+
+
 def of(spec: spec_pb2.DaggerSpec) -> Query:
     """Build the query of a spec with its defaults filled in, from `sql` or `forward`."""
     if not spec.HasField(_FORWARD):

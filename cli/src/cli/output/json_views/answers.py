@@ -200,6 +200,7 @@ _CONVERSION = Conversion(
         "Event": Layout(
             "sequence id type source subject time! data refused version", data=lambda event: data(event.data)
         ),
+        "LearningRule": Layout("rule until"),
         "Freshness": Layout("rows p50_ms p95_ms p99_ms waiting_since"),
         "Spool": Layout(
             "rows bytes since! drained rows_per_second paused error",
@@ -302,7 +303,8 @@ _CONVERSION = Conversion(
         "Vitals": Layout(
             "generation heard_time watermark last_commit last_progress records_per_s rows_per_s lag records"
             " rows late_rows recent_late_rows late_windows recent_late_windows late_rows_by_table quarantined"
-            " recent_quarantined state_rows memory_bytes? freshness spools warnings"
+            " recent_quarantined state_rows memory_bytes? freshness spools"
+            " learning_rules warnings"
         ),
         "WhoAmIResponse": Layout("principal groups administrator roles expire_time"),
     },

@@ -13,8 +13,10 @@ from daggerclient.times import duration
 from daggerspec.limits import RULE_WINDOWS
 
 KEYS: Final = (
-    "name", "when", "for", "absent", "resolve_when", "clear", "key", "severity", "summary", "runbook",
+    "name", "when", "for", "absent", "resolve_when", "clear", "key", "limits", "severity", "summary",
+    "runbook",
 )  # fmt: skip
+LIMITS_KEYS: Final = ("reference", "key", "columns")
 SEVERITIES: Final = {
     "warning": rules_pb2.RULE_SEVERITY_WARNING,
     "error": rules_pb2.RULE_SEVERITY_ERROR,
@@ -24,7 +26,6 @@ _TEXTS: Final = ("name", "when", "resolve_when", "summary", "runbook")
 _WINDOWS: Final = re.compile(r"(\d{1,9})\s+windows?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _LATER: Final = {
-    "limits": "a rule reads no reference table yet: look the limit up in the query, and name its column",
     "on": "a rule is judged on final rows alone",
 }
 
@@ -47,12 +48,27 @@ def read(reader: Reader, node: yaml.Node, path: str) -> rules_pb2.AlertRule:
         rule.absent.FromTimedelta(reader.duration(values["absent"], f"{path}.absent", positive=True))
     if "clear" in values:
         rule.clear = _read_share(reader, values["clear"], f"{path}.clear")
+    if "limits" in values:
+        _read_limits(reader, values["limits"], f"{path}.limits", rule.limits)
     if "severity" in values:
         rule.severity = SEVERITIES[reader.choice(values["severity"], f"{path}.severity", tuple(SEVERITIES))]
     if "key" in values:
-        columns = reader.items(values["key"], f"{path}.key", of="columns")
-        rule.key.extend(reader.text(item, inner) for inner, item in columns)
+        rule.key.extend(_read_columns(reader, values["key"], f"{path}.key"))
     return rule
+
+
+def _read_columns(reader: Reader, node: yaml.Node, path: str) -> list[str]:
+    return [reader.text(item, inner) for inner, item in reader.items(node, path, of="columns")]
+
+
+def _read_limits(reader: Reader, node: yaml.Node, path: str, limits: rules_pb2.RuleLimits) -> None:
+    values = reader.mapping(node, path, LIMITS_KEYS, ("reference", "key"))
+    limits.SetInParent()
+    if "reference" in values:
+        limits.reference = reader.text(values["reference"], f"{path}.reference")
+    for name in ("key", "columns"):
+        if name in values:
+            getattr(limits, name).extend(_read_columns(reader, values[name], f"{path}.{name}"))
 
 
 def _read_for(reader: Reader, node: yaml.Node, path: str, rule: rules_pb2.AlertRule) -> None:
@@ -91,6 +107,10 @@ def show(rule: rules_pb2.AlertRule) -> dict[str, Any]:
         values["clear"] = f"{rule.clear * 100:.12g} %"
     if rule.key:
         values["key"] = list(rule.key)
+    if rule.HasField("limits"):
+        parts = {"key": rule.limits.key, "columns": rule.limits.columns}
+        lists = {name: list(columns) for name, columns in parts.items() if columns}
+        values["limits"] = {"reference": rule.limits.reference, **lists}
     if rule.severity in words:
         values["severity"] = words[rule.severity]
     return values | {name: text for name in ("summary", "runbook") if (text := getattr(rule, name))}

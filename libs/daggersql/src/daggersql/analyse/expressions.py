@@ -155,7 +155,14 @@ def _subquery(node: tree.Node, checks: Checks) -> Expr:
     return wrong(span_of(node))
 
 
+def _refuse_named(node: tree.Node, checks: Checks) -> Expr:
+    text = "Arguments have no names here: write the value alone, in its place."
+    checks.report.error("UNSUPPORTED_OPERATION", span_of(node), text)
+    return wrong(span_of(node))
+
+
 _RULES: Final[Mapping[type[tree.Node], Rule]] = {
+    tree.NamedArgument: _refuse_named,
     **operators.RULES,
     **callforms.RULES,
     tree.Column: _name,

@@ -4,32 +4,37 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal as Exact
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from daggerspec.columns import Role, role_of
 from daggerspec.nearest import nearest
-from daggerspec.query import quote_name
 from daggersql.analyse import rowconditions
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.findings import Finding, Report, Span, instead, unless
 from daggersql.ir import lineage, whole
 from daggersql.ir.expr import Expr
-from daggersql.ir.ops import Op
 from daggersql.ir.relations import ROW, Result
-from daggersql.ir.types import DOUBLE, Array, MapOf, Message, Struct, Type
+from daggersql.ir.types import BOOLEAN, DOUBLE, Array, MapOf, Message, Struct, Type
 from daggersql.plan import Window, fixed_size
-from daggersql.rules import summary
-from daggersql.rules.compiled import CompiledRule, LimitComparison, PastValue, RuleFinding, RuleText
+from daggersql.rules import bands, past, summary
+from daggersql.rules.bands import BandCalls, answer, column_of
+from daggersql.rules.calls import Read, replace_calls
+from daggersql.rules.comparisons import find_comparison, is_joined, write_cleared
+from daggersql.rules.compiled import (
+    CompiledRule,
+    LimitComparison,
+    PastValue,
+    RuleFinding,
+    RuleText,
+    SeasonalBand,
+    Verdict,
+)
+from daggersql.rules.limits import LimitColumns
 from daggersql.rules.past import PastCalls
 from daggersql.syntax.parsing import parse_expression
-
-_ABOVE: Final = {Op.GREATER: True, Op.AT_LEAST: True, Op.LESS: False, Op.AT_MOST: False}
-_CASTS: Final = (Op.CAST, Op.STRICT_CAST)
-_LATER: Final = {"outside": "a band of the dagger's own past: compare with a number"}
-
 
 ReportFor: TypeAlias = Callable[[str], Report]
 """Makes the report of a text."""
@@ -65,6 +70,8 @@ class _Compiler:
         self._tags = {name: kind for name, kind in self._types.items() if role_of(name) is Role.TAG}
         self._window = fixed_size(whole.window(query))
         self._past: dict[str, PastValue] = {}
+        self._bands = BandCalls(self._tags)
+        self._limits = LimitColumns(rule.limits, self._types, report_for)
         self.findings: list[RuleFinding] = []
 
     def compile(self, *, early: bool) -> CompiledRule | None:
@@ -77,17 +84,38 @@ class _Compiler:
             return None
         if rule.is_of_absence:
             return self._compile_absence(self._window)
+        self._add_each(self._limits.check())
         when = self._condition("when", rule.when)
-        compared = _comparison(when) if when is not None else None
+        compared = find_comparison(when, self._limits.columns) if when is not None else None
         over = self._over(when, compared)
         self._check_key()
         named = self._check_summary()
         if self.findings or when is None:
             return None
         conditions = [one for one in (when, over) if one is not None]
-        read = tuple(dict.fromkeys((*(name for one in conditions for name in _columns(one)), *named)))
-        resolve = sql_of(over) if over is not None else ""
-        return self._build(sql_of(when), resolve, read, compared)
+        read = tuple(dict.fromkeys((*(name for one in conditions for name in self._columns(one)), *named)))
+        if self._bands.band is not None:
+            answers = tuple(self._answer(when, over, outside) for outside in (True, False, None))
+            return replace(self._build("", "", read, compared), band=self._bands.band, answers=answers)
+        return self._build(*self._write(when, over), read, compared)
+
+    def _write(self, when: Expr, over: Expr | None) -> Verdict:
+        return self._limits.need(sql_of(when), sql_of(over) if over is not None else "")
+
+    def _answer(self, when: Expr, over: Expr | None, outside: bool | None) -> Verdict:
+        """Write the rule for one answer of its band."""
+        band = self._bands.band
+        assert band is not None
+        is_over = over and answer(over, band, outside=outside)
+        return self._write(answer(when, band, outside=outside), is_over)
+
+    def _columns(self, expression: Expr) -> Iterator[str]:
+        """Yield the columns that a condition reads; of a band those of its number."""
+        band = self._bands.band
+        for node in expression.nodes():
+            if node.ref is not None and node.ref.relation == ROW:
+                is_band = band is not None and node.ref.path[0] == column_of(band)
+                yield from band.columns if band is not None and is_band else node.ref.path[:1]
 
     def _compile_absence(self, window: Window) -> CompiledRule | None:
         """Compile a rule on absent rows: of a row it reads the key alone."""
@@ -116,12 +144,15 @@ class _Compiler:
     ) -> CompiledRule:
         outputs = (output.name for output in self._query.outputs)
         by_name = dict(zip(outputs, lineage.origins(self._query), strict=True))
-        past = tuple(self._past.values())
-        columns = [name for value in past for name in (*value.columns, *value.key)]
-        named = {*read, *self._key, *columns} - self._past.keys()
+        values = tuple(self._past.values())
+        numbers: list[PastValue | SeasonalBand] = [*values]
+        numbers += [self._bands.band] if self._bands.band else []
+        columns = [name for value in numbers for name in (*value.columns, *value.key)]
+        columns += self._limits.key
+        named = {*read, *self._key, *columns} - self._past.keys() - self._limits.columns.keys()
         origins = lineage.NONE.union(*(by_name[name] for name in named))
         return CompiledRule(
-            self._rule, when, resolve, self._key, read, compared, past, tuple(sorted(origins))
+            self._rule, when, resolve, self._key, read, compared, values, origins=tuple(sorted(origins))
         )
 
     def _over(self, when: Expr | None, compared: LimitComparison | None) -> Expr | None:
@@ -131,11 +162,12 @@ class _Compiler:
             return self._condition("resolve_when", rule.resolve_when)
         if not rule.clear or when is None:
             return None
-        if compared is None or _is_joined(when):
+        if compared is None or is_joined(when):
             message = "It needs a `when` that compares one column with a number; else write `resolve_when`."
             self._fail("clear", f"{rule.clear:.0%}", "CLEAR_NOT_POSSIBLE", message)
             return None
-        return self._condition("clear", _write_cleared(compared, rule.clear))
+        limit_name = self._limits.columns.get(compared.limit_column, "")
+        return self._condition("clear", write_cleared(compared, rule.clear, limit_name))
 
     def _condition(self, part: str, text: str) -> Expr | None:
         """Check a condition; None where it has errors."""
@@ -145,22 +177,29 @@ class _Compiler:
         def check() -> Expr:
             assert self._window is not None  # rules of other queries are refused before
             calls = PastCalls(self._window, self._tags, check_value, report)
-            node = calls.replace(parse_expression(text, report), text)
+            reads: dict[str, Read] = {
+                past.NAME: lambda call: calls.read(call, text),
+                bands.NAME: lambda call: self._bands.read(call, text, check_value, report),
+            }
+            node = replace_calls(parse_expression(text, report), reads)
             self._past |= calls.values
-            expression = rowconditions.check(node, self._query, report, dict.fromkeys(calls.values, DOUBLE))
+            more = {**dict.fromkeys(calls.values, DOUBLE), **self._limits.types}
+            if self._bands.band is not None:
+                more[column_of(self._bands.band)] = BOOLEAN
+            expression = rowconditions.check(node, self._query, report, more)
             for call in expression.nodes():
                 if call.function:
                     say = f"A rule calls no {call.function}: compute it in the query, and name its column."
                     report.error("UNSUPPORTED_FUNCTION", call.span, say)
-            return expression
+            return self._limits.place(expression)
 
         expression = self._run(report, check)
-        self._add(part, [_say_later(finding) for finding in report.findings()])
+        self._add(part, report.findings())
         return None if report.failed else expression
 
     def _check_summary(self) -> tuple[str, ...]:
         """Check the summary; return the columns that it names."""
-        template = self._rule.summary
+        template, types = self._rule.summary, {**self._types, **self._limits.types}
         try:
             parts = summary.parse(template)
         except summary.TemplateError as error:
@@ -169,44 +208,23 @@ class _Compiler:
             )
             return ()
         for part in parts:
-            if isinstance(part, summary.Placeholder) and part.column not in self._types:
+            if isinstance(part, summary.Placeholder) and part.column not in types:
                 report = self._report_for(template)
-                _refuse_unknown(part, self._types, report)
+                _refuse_unknown(part, types, report)
                 self._add("summary", report.findings())
-        return summary.columns(parts)
+        return tuple(map(self._limits.place_name, summary.columns(parts)))
 
     def _fail(self, part: str, text: str, code: str, message: str, span: Span | None = None) -> None:
         report = self._report_for(text)
         report.error(code, span or (0, len(text)), message)
         self._add(part, report.findings())
 
+    def _add_each(self, findings: Iterable[tuple[str, Finding]]) -> None:
+        for part, finding in findings:
+            self._add(part, [finding])
+
     def _add(self, part: str, findings: Sequence[Finding]) -> None:
         self.findings += [RuleFinding(self._number, part, finding) for finding in findings]
-
-
-def _say_later(finding: Finding) -> Finding:
-    """Say of functions that rules will have, that they have them not yet."""
-    if finding.code != "UNKNOWN_FUNCTION":
-        return finding
-    for name, instead_of in _LATER.items():
-        if f" {name} " in f" {finding.message.lower().rstrip('.').replace('(', ' ')} ":
-            message = f"{name} is no function of rules yet. It will read {instead_of}."
-            return Finding(
-                "UNSUPPORTED_FUNCTION",
-                finding.severity,
-                message,
-                finding.line,
-                finding.column,
-                finding.end_line,
-                finding.end_column,
-            )
-    return finding
-
-
-def _columns(expression: Expr) -> Iterator[str]:
-    for node in expression.nodes():
-        if node.ref is not None and node.ref.relation == ROW:
-            yield node.ref.path[0]
 
 
 def _wrong_key(name: str, types: dict[str, Type]) -> tuple[str, str] | None:
@@ -225,51 +243,3 @@ def _refuse_unknown(place: summary.Placeholder, types: dict[str, Type], report: 
     there = f": there are {', '.join(types)}"
     message = f"The query has no column {place.column}{unless(near, there)}."
     report.error("UNKNOWN_COLUMN", span, message, instead(span, near))
-
-
-def _is_joined(condition: Expr) -> bool:
-    return condition.op in (Op.AND, Op.OR, Op.NOT)
-
-
-def _comparison(condition: Expr) -> LimitComparison | None:
-    """Find the comparison of a column with a number that a condition is, or that it begins with."""
-    while condition.op is Op.AND:
-        condition = condition.args[0]
-    if not isinstance(condition.op, Op) or condition.op not in _ABOVE:
-        return None
-    left, right = map(_uncast, condition.args)
-    above = _ABOVE[condition.op]
-    if left.is_constant:
-        left, right, above = right, left, not above
-    number = _number(right)
-    if left.op is not Op.COLUMN or left.ref is None or len(left.ref.path) != 1 or number is None:
-        return None
-    return LimitComparison(left.ref.path[0], number, above)
-
-
-def _uncast(expression: Expr) -> Expr:
-    while expression.op in _CASTS and expression.args:
-        (expression,) = expression.args
-    return expression
-
-
-def _number(expression: Expr) -> float | None:
-    """Return the number that a constant is, with its sign; None for anything else."""
-    sign = 1
-    while expression.op is Op.NEGATE:
-        sign, expression = -sign, _uncast(expression.args[0])
-    if not expression.is_constant or expression.literal is None or isinstance(expression.value, str | bool):
-        return None
-    try:
-        number = float(expression.literal.text)
-    except ValueError:
-        return None
-    return sign * (-number if expression.literal.minus % 2 else number)
-
-
-def _write_cleared(comparison: LimitComparison, share: float) -> str:
-    """Write the condition that a column is better than its limit by a share of that."""
-    limit = Exact(repr(comparison.limit))
-    room = abs(limit) * Exact(repr(share))
-    end = limit - room if comparison.above else limit + room
-    return f"{quote_name(comparison.column)} {'<=' if comparison.above else '>='} {end:f}"

@@ -114,12 +114,16 @@ class ConditionJudging(RuleJudging):
         for column, value in values.items():
             if value is not None:
                 observed.values[self._rule.label(column)] = summary.one_line(summary.text_of(value))
-        if (measured := self._rule.measure(values)) is not None and self._rule.compiled.comparison:
-            observed.value, observed.limit = measured, self._rule.compiled.comparison.limit
+        compared = self._rule.compiled.comparison
+        if compared is not None and (measured := self._rule.measure(values)) is not None:
+            observed.value = measured
+            if (limit := compared.find_limit(values)) is not None:
+                observed.limit = limit
 
     def _describe(self, values: Mapping[str, Any]) -> str:
         if self._rule.parts:
-            return summary.render(self._rule.parts, values)
+            labelled = {self._rule.label(column): value for column, value in values.items()}
+            return summary.render(self._rule.parts, labelled)
         return f"{self._rule.rule.when} ({self._list(values)})"
 
     def _list(self, values: Mapping[str, Any]) -> str:

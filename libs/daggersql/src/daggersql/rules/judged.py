@@ -52,9 +52,13 @@ class JudgedRule:
         return measure(self.compiled.comparison, values)
 
     def label(self, column: str) -> str:
-        """Name what a column has for a person: a number of an earlier window by the call that reads it."""
-        calls = (value.text for value in self.compiled.past if value.column == column)
-        return next(calls, column)
+        """Name what a column has for a person: a number of an earlier window by the call that reads it, a
+        limit as its table does.
+        """
+        calls = {value.column: value.text for value in self.compiled.past}
+        limits = self.compiled.text.limits
+        own = {} if limits is None else {limits.column(name): name for name in limits.columns}
+        return {**calls, **own}.get(column, column)
 
     def is_long_enough(self, key: KeyMemory) -> bool:
         """Tell whether the rule was true of a key for as long as it says."""

@@ -42,25 +42,13 @@ class PastCalls:
         self.values: dict[str, PastValue] = {}
         """The numbers that were found, by column."""
 
-    def replace(self, node: tree.Node, text: str) -> tree.Node:
-        """Replace each call in a condition by a column; one that is wrong by NULL."""
-        if not (isinstance(node, tree.Anonymous) and node.name.lower() == NAME):
-            for name, part in node.args.items():
-                if isinstance(part, list):
-                    node.args[name] = [
-                        self.replace(one, text) if isinstance(one, tree.Node) else one for one in part
-                    ]
-                elif isinstance(part, tree.Node):
-                    node.args[name] = self.replace(part, text)
-            return node
-        value = self._read(node, text)
-        replaced: tree.Node = tree.Null()
-        if value is not None:
-            self.values[value.column] = value
-            replaced = tree.Column(this=tree.Identifier(this=value.column, quoted=True))
-            replaced.this.meta.update(node.meta)
-        replaced.meta.update(node.meta)
-        return replaced
+    def read(self, call: tree.Anonymous, text: str) -> str:
+        """Read a call in a condition; return its column, empty where it is wrong."""
+        value = self._read(call, text)
+        if value is None:
+            return ""
+        self.values[value.column] = value
+        return value.column
 
     def _read(self, call: tree.Anonymous, text: str) -> PastValue | None:
         """Read a call; None where it is wrong."""
@@ -74,7 +62,7 @@ class PastCalls:
         if not value.wrong and not fits(value.type, Family.NUMBER):
             self._report.error("TYPE_MISMATCH", value.span, f"{NAME} reads a number of an earlier window.")
         for name, kind in self._tags.items():
-            if not _tells_rows_apart(kind):
+            if not tells_rows_apart(kind):
                 message = f"{NAME} finds a row of the past by its tags: {name} is no text or whole number."
                 self._report.error("TYPE_MISMATCH", span_of(call), message)
         if lag is None or self._report.failed:
@@ -100,5 +88,6 @@ class PastCalls:
         return lag
 
 
-def _tells_rows_apart(kind: Type) -> bool:
+def tells_rows_apart(kind: Type) -> bool:
+    """Tell whether values of a type name a row: texts, whole numbers, truth values."""
     return kind in (*INTEGERS, BOOLEAN) or isinstance(kind, EnumText) or fits(kind, Family.TEXT)

@@ -25,13 +25,20 @@ class CallParser(JsonParser):
                 ]
             else:
                 self._take_word("ALL")
-                arguments = self._commas(self._expression, most=MAX_COLUMNS)
+                arguments = self._commas(self._argument, most=MAX_COLUMNS)
         if self._is_word("ORDER", "IGNORE", "RESPECT"):
             self._refuse(
                 "UNSUPPORTED_CLAUSE", "An order inside a call is not supported: rows of a stream have none."
             )
         self._expect_symbol(")")
         return self._behind_call(self._at(tree.Anonymous(this=name, expressions=arguments), start), start)
+
+    def _argument(self) -> tree.Node:
+        if self._curr.kind is not TokenKind.WORD or not self._next_is("=>"):
+            return self._expression()
+        start, name = self._start, self._curr.text
+        self._advance(2)
+        return self._at(tree.NamedArgument(this=name, expression=self._expression()), start)
 
     def _behind_call(self, call: tree.Node, start: int) -> tree.Node:
         if self._is_word("WITHIN"):

@@ -213,6 +213,10 @@ class Anonymous(Node):
     """A call of a function."""
 
 
+class NamedArgument(Node):
+    """An argument of a call with its name: `band => 4`."""
+
+
 class Distinct(Node):
     """DISTINCT, and what stands behind it."""
 

@@ -63,8 +63,7 @@ def list_registered_words(fleet: Fleet) -> list[str]:
 
 def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
     """Find the absolute paths that a driver reads on its host: of secrets and of reference tables."""
-    sql = query.of(spec).sql
-    tables = (entry.value for name, entry in fleet.references.items() if f"'{name}'" in sql)
+    tables = (entry.value for name, entry in fleet.references.items() if query.may_read(spec, name))
     return _find_secret_files(fleet, _list_messages(fleet, spec)) | _find_table_files(tables)
 
 

@@ -145,8 +145,7 @@ def _kind(field: FieldDescriptor) -> str:
 
 def _uses(dagger: Dagger, kind: str, name: str) -> bool:
     if kind == "reference":
-        # As a launch takes tables: whatever text of the query may be one.
-        return f"'{name}'" in query.of(dagger.spec).sql
+        return query.may_read(dagger.spec, name)
     if kind == "destination":
         return name in dagger.destinations
     return name in names_of(dagger.spec, kind)

@@ -110,7 +110,7 @@ def job(
         platform=platform,
         checkpoint_root=checkpoint_root,
         run_dir=run_dir,
-        references=_find_references(fleet, query.of(spec).sql),
+        references=find_references(fleet, spec),
         clusters=map(_without_credentials, catalogue.clusters.values()),
         registered_sinks=catalogue.sinks.values(),
         secrets=catalogue.secrets.values(),
@@ -175,9 +175,9 @@ def _without_credentials(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:
     return servers
 
 
-def _find_references(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
-    """Return the reference tables whose names stand in the query as text: at least those that it uses."""
-    return [entry.value for name, entry in sorted(fleet.references.items()) if f"'{name}'" in sql]
+def find_references(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> list[spec_pb2.ReferenceTable]:
+    """Return the reference tables that a query and its alert rules may read: at least those that they do."""
+    return [entry.value for name, entry in sorted(fleet.references.items()) if query.may_read(spec, name)]
 
 
 def sink(

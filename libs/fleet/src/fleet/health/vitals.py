@@ -59,6 +59,7 @@ def to_proto(
         vitals.freshness[sink].CopyFrom(fresh)
     for sink, spool in heartbeat.spools.items():
         vitals.spools[sink].CopyFrom(spool)
+    vitals.learning_rules.extend(heartbeat.learning_rules)
     vitals.state_rows, vitals.memory_bytes = heartbeat.state_rows, heartbeat.memory_bytes
     flows = rates(dagger, watch, now=now, hearing=hearing)
     if flows is not None:

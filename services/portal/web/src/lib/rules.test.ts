@@ -1,5 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
 import { AlertSchema } from "../gen/daggers/v1/alert_service_pb.ts";
 import {
@@ -9,7 +9,14 @@ import {
   OutputColumnSchema,
   Severity,
 } from "../gen/daggers/v1/findings_pb.ts";
-import { type AlertRule, AlertRuleSchema, RuleSeverity } from "../gen/daggers/v1/rules_pb.ts";
+import {
+  type AlertRule,
+  AlertRuleSchema,
+  RuleLimitsSchema,
+  RuleSeverity,
+} from "../gen/daggers/v1/rules_pb.ts";
+import { LearningRuleSchema } from "../gen/daggers/v1/telemetry_pb.ts";
+import { zoned } from "./format.ts";
 import * as rules from "./rules.ts";
 
 const rule = (fields: MessageInitShape<typeof AlertRuleSchema> = {}): AlertRule =>
@@ -57,6 +64,18 @@ it("fires by a condition or by a silence, and says nothing of the other", () => 
     expect(rules.withSilence(silent, rules.timeOf(text, "hours")).absent).toEqual(durationFromMs(0));
   expect(rules.withKind(silent, "condition")).toEqual(rule({ key: ["tag_city"], summary: "{n}" }));
   expect([rules.causeText(busy), rules.causeText(rule())]).toEqual(["n > 3", "–"]);
+});
+
+it("says which table has the limits of a rule, and that it has too little past", () => {
+  const limits = create(RuleLimitsSchema, { reference: "own", key: ["tag_city", "tag_kind"] });
+  expect(rules.causeText(rule({ when: "n > most", limits }))).toBe("n > most, limits of own by tag_city, tag_kind");
+  const learning = [
+    create(LearningRuleSchema, { rule: "jump", until: timestampFromMs(Date.UTC(2026, 0, 8, 12)) }),
+    create(LearningRuleSchema, { rule: "odd" }),
+  ];
+  expect(rules.learningText(learning, "jump")).toBe(`learning until ${zoned(Date.UTC(2026, 0, 8, 12))}`);
+  expect(rules.learningText(learning, "odd")).toBe("learning: there was no window yet");
+  expect(rules.learningText(learning, "busy")).toBe("");
 });
 
 describe("the end of an incident", () => {

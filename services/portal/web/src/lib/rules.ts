@@ -3,8 +3,9 @@ import { type Duration, durationFromMs, durationMs } from "@bufbuild/protobuf/wk
 import type { Alert } from "../gen/daggers/v1/alert_service_pb.ts";
 import { type Finding, type OutputColumn, OutputColumn_Role as Role } from "../gen/daggers/v1/findings_pb.ts";
 import { type AlertRule, AlertRuleSchema, RuleSeverity } from "../gen/daggers/v1/rules_pb.ts";
+import type { LearningRule } from "../gen/daggers/v1/telemetry_pb.ts";
 import { capital } from "./commands.ts";
-import { lasting, many } from "./format.ts";
+import { lasting, many, ms, zoned } from "./format.ts";
 import { statement, within } from "./form.ts";
 import { grave, needed } from "./judged.ts";
 import { unprefixed } from "./rows.ts";
@@ -84,7 +85,16 @@ export const silenceOf = ({ absent }: AlertRule): [string, string] => {
 export const timeOf = (amount: string, unit: string): number => Number(amount) * sizeOf(unit);
 /** What a rule fires by, in a line. */
 export const causeText = (rule: AlertRule): string =>
-  rule.absent ? `no row for ${lasting(durationMs(rule.absent))}` : rule.when || "–";
+  rule.absent ? `no row for ${lasting(durationMs(rule.absent))}` : (rule.when || "–") + limitsText(rule);
+/** The reference table that has the limits of a rule, which only files write. */
+const limitsText = ({ limits }: AlertRule): string =>
+  limits ? `, limits of ${limits.reference} by ${limits.key.join(", ")}` : "";
+/** Until when a rule has not enough past to be true of anything; empty: it has enough. */
+export function learningText(learning: readonly LearningRule[], rule: string): string {
+  const own = learning.find((each) => each.rule === rule);
+  if (!own) return "";
+  return own.until ? `learning until ${zoned(ms(own.until))}` : "learning: there was no window yet";
+}
 
 /** When an incident is over, by the part of the rule that says it. */
 export type Ending = "false" | "condition" | "share";
@@ -192,6 +202,7 @@ const TITLES: Record<string, string> = {
   for_time: "The time",
   resolve_when: "The condition",
   clear: "The share",
+  limits: "The table of limits",
   key: "The key",
   severity: "The severity",
   summary: "The summary",

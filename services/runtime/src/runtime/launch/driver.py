@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
 
+from daggers.v1 import telemetry_pb2
 from pyspark.errors import AnalysisException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -35,6 +36,7 @@ from runtime.launch.listener import Listener
 from runtime.launch.shadow import CHECK_S, Shadow
 from runtime.references.loading import References
 from runtime.rules.judging import RuleJudge, RulesInForce
+from runtime.rules.limits import LimitTables
 from runtime.rules.observations import Observations
 from runtime.source.planner import pace
 from runtime.spark import executors, helpers, leftover_pods, queries
@@ -49,6 +51,8 @@ _POLL_S = 1.0
 _TURNS_PER_PROBE = 5
 _DRAIN_POLL_S = 0.05
 _DRAIN_S = 120.0
+_OF_RULES = "rules"
+"""Folder of the reference tables that alert rules read, among those of the query."""
 
 
 class Driver:
@@ -108,7 +112,9 @@ class Driver:
             job.check_sinks(assembled.written_targets)
         if launch.must_stop():
             return
-        rules = self._begin_rules(plan)
+        limits = self._open_references((), _OF_RULES)
+        rules = self._begin_rules(plan, LimitTables(limits))
+        limits.keep_fresh(launch.ended)
         boundary = Boundary(launch.run_dir, assembled.source.windows, chosen.watermark)
         batches = Batches(
             launch,
@@ -130,7 +136,7 @@ class Driver:
             source=assembled.source,
             attempts=batches.attempts,
             plan_warnings=warnings,
-            references=references,
+            references=(references, limits),
             groups=groups,
             patience=assembled.patience,
             completed=job.begin_completion(launch, assembled, chosen, datetime.now(UTC)),
@@ -150,7 +156,7 @@ class Driver:
         def check() -> None:
             executing.check()
             if shadow is not None and not launch.writing.is_set():
-                shadow.check(partial(self._prepare, assembled, references))
+                shadow.check(partial(self._prepare, assembled, references, limits))
             if launch.writing.is_set():
                 launch.check_lease()
                 watcher.check()
@@ -179,7 +185,7 @@ class Driver:
         self._watch(query, batches, check)
         batches.save_last_event_times()
 
-    def _begin_rules(self, plan: daggersql.Plan) -> RuleJudge:
+    def _begin_rules(self, plan: daggersql.Plan, limits: LimitTables) -> RuleJudge:
         """Put the alert rules of the launch in force. Raises: JobError."""
         launch, windows = self._launch, daggersql.fixed_size(plan.window)
 
@@ -187,17 +193,22 @@ class Driver:
             step = partial(progress.rules_taken, revision=rules.revision, digest=rules.digest)
             launch.heartbeat.update(step)
 
+        def note_learning(learning: Sequence[telemetry_pb2.LearningRule]) -> None:
+            launch.heartbeat.update(partial(progress.set_learning, learning=learning))
+
         rules = RuleJudge(
             self._spec.dagger,
             generation=self._spec.generation,
             created=self._spec.created,
             root=lambda: launch.root,
             window=windows,
+            limits=limits,
             compile_rules=partial(planned.compile_rules, self._spec),
             sender=Observations(self._spec.platform),
             on_rules=note,
+            on_learning=note_learning,
         )
-        rules.put(self._spec.version, self._spec.spec.alerts, plan.rules)
+        rules.put(self._spec.version, self._spec.spec.alerts, plan.rules, self._spec.references)
         return rules
 
     def _choose_stores(self, plan: daggersql.Plan) -> None:
@@ -212,10 +223,11 @@ class Driver:
         own = (cluster for cluster in self._spec.clusters if cluster.name == self._spec.spec.cluster)
         return next(map(web_urls, own), ())
 
-    def _prepare(self, assembled: job.Job, references: References) -> None:
+    def _prepare(self, assembled: job.Job, references: References, limits: References) -> None:
         """Run the pre-write checks that a shadow skipped. Raises: JobError."""
         job.check_sinks(assembled.written_targets)
         references.keep_in(self._reference_store)
+        limits.keep_in(self._reference_store / _OF_RULES)
 
     @property
     def _reference_store(self) -> Path:
@@ -223,22 +235,27 @@ class Driver:
         return (self._launch.root.local or self._launch.run_dir.parent) / "references"
 
     def _references(self, plan: daggersql.Plan) -> References:
-        """Load the plan's reference tables, and keep them fresh.
-
-        Good versions are stored beside the checkpoints; a shadow stores its own in its run directory.
-        """
-        run_dir = self._launch.run_dir
-        references = References(
-            plan.references,
-            self._spec.references,
-            dagger=self._spec.dagger,
-            store=self._reference_store if self._launch.writing.is_set() else run_dir / rundir.KEPT,
-            folder=run_dir / rundir.REFERENCES,
-            clock=time.monotonic,
-        )
+        """Load the plan's reference tables, and keep them fresh."""
+        references = self._open_references(plan.references)
         references.start()
         references.keep_fresh(self._launch.ended)
         return references
+
+    def _open_references(self, uses: Sequence[daggersql.Reference], folder: str = "") -> References:
+        """Prepare reference tables. Good versions are stored beside the checkpoints, in a folder there; a
+        shadow stores its own in its run directory.
+        """
+        run_dir, store = self._launch.run_dir, self._reference_store
+        if not self._launch.writing.is_set():
+            store = run_dir / rundir.KEPT
+        return References(
+            uses,
+            self._spec.references,
+            dagger=self._spec.dagger,
+            store=store / folder,
+            folder=run_dir / rundir.REFERENCES,
+            clock=time.monotonic,
+        )
 
     def _start(self, assembled: job.Job, batches: Batches, chosen: Checkpoint) -> StreamingQuery:
         writer = (

@@ -50,7 +50,7 @@ class Listener(JsonListener):
         source: SourceContext,
         attempts: Callable[[int], int],
         plan_warnings: Sequence[str],
-        references: References,
+        references: Sequence[References],
         groups: Groups,
         patience: timedelta | None,
         completed: Completion,
@@ -200,12 +200,12 @@ class Listener(JsonListener):
         all_warnings = (
             *self._plan_warnings,
             *published.warnings(),
-            *self._references.warnings(),
+            *(warning for tables in self._references for warning in tables.warnings()),
             *self._groups.warnings(),
             *map(str, own),
         )
         measures = {warning.code: warning.measure for warning in own if warning.measure is not None}
-        versions = self._references.versions()
+        versions = {name: id_ for tables in self._references for name, id_ in tables.versions().items()}
         self._launch.heartbeat.update(
             lambda current: progress.set_references(
                 progress.set_warnings(current, all_warnings, measures), versions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from daggers.v1 import rules_pb2, spec_pb2
@@ -61,14 +61,13 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     return answer.plan
 
 
-def compile_rules(
-    spec: spec_pb2.JobSpec, rules: Sequence[rules_pb2.AlertRule]
-) -> tuple[daggersql.CompiledRule, ...]:
+def compile_rules(spec: spec_pb2.JobSpec, rules: rules_pb2.AlertRules) -> tuple[daggersql.CompiledRule, ...]:
     """Compile alert rules by the launch's query. Raises: JobError (USER) with all that is wrong with them."""
     changed = spec_pb2.JobSpec()
     changed.CopyFrom(spec)
     del changed.spec.alerts[:]
-    changed.spec.alerts.extend(rules)
+    changed.spec.alerts.extend(rules.rules)
+    changed.references.extend(map(spec_pb2.ReferenceTable.FromString, rules.references))
     answer = _check_query(query.of(spec.spec), changed, LaunchCatalogue(changed))
     wrong = [*alertrules.violations("spec.alerts", changed.spec), *answer.wrong_rules("spec.alerts")]
     if wrong or answer.plan is None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from daggers.v1 import events_pb2
-from daggers.v1.telemetry_pb2 import Heartbeat, Measure
+from daggers.v1.telemetry_pb2 import Heartbeat, LearningRule, Measure
 
 from daggerspec import late
 from runtime.launch import freshness
@@ -140,6 +140,13 @@ def rules_taken(progress: Progress, revision: int, digest: str) -> Progress:
     """Set the alert rules that are judged from the next batch on."""
     beat = _copy_beat(progress)
     beat.rules_revision, beat.rules_digest = revision, digest
+    return replace(progress, beat=beat)
+
+
+def set_learning(progress: Progress, learning: Sequence[LearningRule]) -> Progress:
+    """Replace the alert rules that have not enough past yet."""
+    beat = _copy_beat(progress, "learning_rules")
+    beat.learning_rules.extend(learning)
     return replace(progress, beat=beat)
 
 

@@ -22,7 +22,9 @@ from pyspark.sql import DataFrame
 import daggersql
 from daggersql.rules.compiled import LimitComparison
 from runtime.launch import planned
+from runtime.references.loading import References
 from runtime.rules.judging import RuleJudge
+from runtime.rules.limits import LimitTables
 from runtime.rules.selection import RowSelection, SelectedRule, list_windows
 from runtime.source.status import Gap
 from runtime.state.store import Place
@@ -70,11 +72,15 @@ class PartRules:
 class RangeRules:
     """The rules of one preview."""
 
-    def __init__(self, spec: spec_pb2.JobSpec, plan: daggersql.Plan, root: Callable[[], Place]) -> None:
-        """root: directory of the preview's checkpoint."""
+    def __init__(
+        self, spec: spec_pb2.JobSpec, plan: daggersql.Plan, root: Callable[[], Place], limits: References
+    ) -> None:
+        """root: directory of the preview's checkpoint. limits: for the tables that rules read. Raises:
+        JobError (EXTERNAL) for one of these that cannot be read.
+        """
         windows = daggersql.fixed_size(plan.window)
         self._rules = spec.spec.alerts
-        self._compared = tuple(rule.comparison for rule in plan.rules)
+        self._compared = tuple(_find_fixed(rule.comparison) for rule in plan.rules)
         self._observed: list[rules_pb2.RuleObserved] = []
         self._nearest: list[Nearest | None] = [None] * len(self._compared)
         self._until: datetime | None = None
@@ -84,11 +90,14 @@ class RangeRules:
             created=spec.created,
             root=root,
             window=windows,
+            limits=LimitTables(limits),
             compile_rules=partial(planned.compile_rules, spec),
             sender=self,
             on_rules=lambda _: None,
+            on_learning=lambda _: None,
         )
-        self._judge.put(spec.version, self._rules, plan.rules)
+        self._judge.put(spec.version, self._rules, plan.rules, spec.references)
+        limits.start()
 
     def write(self, observed: Sequence[rules_pb2.RuleObserved]) -> Sequence[rules_pb2.RuleObserved]:
         """Keep observations, in place of the topic of a driver's."""
@@ -130,10 +139,15 @@ class RangeRules:
                 observed=of_rule[:MOST_OBSERVED],
                 observed_left_out=max(len(of_rule) - MOST_OBSERVED, 0),
             )
-            if compared is not None and nearest is not None:
+            if compared is not None and compared.limit is not None and nearest is not None:
                 one.limit, one.nearest = compared.limit, nearest[0]
                 one.nearest_window.FromMicroseconds(nearest[1])
         return summary
+
+
+def _find_fixed(compared: LimitComparison | None) -> LimitComparison | None:
+    """Return a comparison with one number, which a rule may come near to; None for other rules."""
+    return compared if compared is not None and compared.limit is not None else None
 
 
 def _nearest(batch: pa.RecordBatch, compared: LimitComparison) -> Nearest | None:

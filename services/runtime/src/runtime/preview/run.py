@@ -111,11 +111,12 @@ class Preview:
         spark.compute_much_at_once(session)
         if state.on_disk(spec.spec, plan):
             spark.keep_state_on_disk(session)
-        references = self._references(plan)
+        references, of_rules = self._open_references(plan.references), self._open_references(())
+        references.start()
         try:
             wanted = replace(wanted, first_rows=not (wanted.live_until or wanted.given))
             assembled = job.assemble(self._computed, plan, chosen, wanted)
-            rules = RangeRules(spec, plan, lambda: root)
+            rules = RangeRules(spec, plan, lambda: root, of_rules)
             query = self._query = self._start(assembled, str(chosen.path), references, rules, plan.lookahead)
         except AnalysisException as problem:
             sentence = str(problem).splitlines()[0]
@@ -150,18 +151,16 @@ class Preview:
         tables = {table.table: tuple(table.records) for table in given.tables}
         return GivenInput(tables, start_offsets.millis(datetime.now(UTC)) if now_ms is None else now_ms)
 
-    def _references(self, plan: daggersql.Plan) -> References:
+    def _open_references(self, uses: Sequence[daggersql.Reference]) -> References:
         run_dir = self._computed.run_dir
-        references = References(
-            plan.references,
+        return References(
+            uses,
             self._computed.spec.references,
             dagger=self._computed.spec.dagger,
             store=run_dir / rundir.KEPT,
             folder=run_dir / rundir.REFERENCES,
             clock=time.monotonic,
         )
-        references.start()
-        return references
 
     def _start(
         self,

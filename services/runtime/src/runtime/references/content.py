@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from daggers.v1 import spec_pb2
+
+from daggerspec.alertrules import MOST_KEYS
 
 Format = spec_pb2.ReferenceTable
 
@@ -60,6 +64,42 @@ def mapping(content: Any) -> Mapping[str, str]:
     if not isinstance(content, dict):
         raise InvalidContent("DartGet needs an object of values by key.")
     return {key: text for key, value in content.items() if (text := _text(value)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumns:
+    """Columns of a table, all of numbers, by key: the limits that alert rules read."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, content: Any) -> Mapping[str, tuple[float | None, ...]]:
+        """Return the numbers of each key in the order of the columns; None where it has none, or an empty
+        text. Where the table has one value for each key, that is what every column reads. Raises:
+        InvalidContent.
+        """
+        if not isinstance(content, dict):
+            raise InvalidContent("Limits of alert rules are an object of values by key.")
+        if len(content) > MOST_KEYS:
+            raise InvalidContent(f"Limits of alert rules are of {MOST_KEYS:,} keys at most.")
+        there = {name for row in content.values() if isinstance(row, dict) for name in row}
+        for name in self.names:
+            if there and name not in there:
+                raise InvalidContent(f"Alert rules read its column {name}, and no key has one.")
+        return {key: tuple(_number(key, name, row) for name in self.names) for key, row in content.items()}
+
+
+def _number(key: str, name: str, row: Any) -> float | None:
+    """Read a number of a key. Raises: InvalidContent."""
+    value = row.get(name) if isinstance(row, dict) else row
+    if value is None or value == "":
+        return None
+    try:
+        number = math.nan if isinstance(value, bool | list) else float(value)
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidContent(f"Alert rules read {name} of {key}, and {_text(value)} is no number.")
+    return number
 
 
 def entries(content: Any) -> tuple[str, ...]:

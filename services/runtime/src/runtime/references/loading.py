@@ -10,16 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, TypeAlias
 
-import urllib3
 from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
 
@@ -27,12 +24,12 @@ import daggersql
 from chassis import threads
 from chassis.files import replace_text
 from chassis.logging import logger
-from runtime.clients.egress import proxy_credentials, proxy_of
-from runtime.errors import external
+from daggersql.functions.references import DEFAULT_HOURS
+from runtime.errors import JobError, external
 from runtime.references.content import InvalidContent, entries, mapping, parse
+from runtime.references.fetching import TableUnreadable, fetch
 from runtime.references.worker import PROPERTY
 
-MAX_BYTES = 64 * 1024 * 1024
 STALE = "REFERENCE_STALE"
 """Code of the warning of a table that could not be refreshed."""
 _HOUR_S = 3600.0
@@ -40,13 +37,9 @@ _RETRY_S = 60.0
 """Pause before a failed read is repeated."""
 _POLL_S = 10.0
 """Time between two refreshes of due tables while no batch runs."""
-_TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
-_DOWNLOAD_S = 60.0
-_PIECE = 1024 * 1024
 
-
-class TableUnreadable(Exception):  # noqa: N818 - reads as what is wrong
-    """Raised for a location without content; the text is one sentence."""
+Check: TypeAlias = Callable[[Any], object]
+"""Reads what a use needs of a content. Raises: InvalidContent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +57,7 @@ class Version:
 class _Table:
     location: spec_pb2.ReferenceTable
     hours: int
-    checks: tuple[Callable[[Any], object], ...]
+    checks: tuple[Check, ...]
     due: float = 0.0
     now: Version | None = None
     trouble: str = ""
@@ -97,15 +90,34 @@ class References:
             uses_by_name.setdefault(use.name, []).append(use)
         for name in uses_by_name:
             if name not in by_name:
-                raise external("REFERENCE_NOT_FOUND", f"The reference table {name!r} is not registered.")
+                raise _not_found(name)
         self._tables = {name: _make_table(by_name[name], entries) for name, entries in uses_by_name.items()}
+
+    def choose(
+        self, checks: Mapping[str, Sequence[Check]], tables: Iterable[spec_pb2.ReferenceTable]
+    ) -> None:
+        """Go on with these tables, by name, in place of those before; they are read with the next `reload`,
+        and have no content until then. Raises: JobError (EXTERNAL) for a table that is missing.
+        """
+        by_name = {table.name: table for table in tables}
+        chosen: dict[str, _Table] = {}
+        for name, of_table in checks.items():
+            if name not in by_name:
+                raise _not_found(name)
+            table, before = _Table(by_name[name], DEFAULT_HOURS, tuple(of_table)), self._tables.get(name)
+            is_same = before and (before.location, before.checks) == (table.location, table.checks)
+            chosen[name] = before if before and is_same else table
+        self._tables = chosen
+
+    def find(self, name: str) -> Version | None:
+        """Return the version of a table that is in use; None where there never was one."""
+        table = self._tables.get(name)
+        return table.now if table is not None else None
 
     def start(self) -> None:
         """Read every table once. Raises: JobError (EXTERNAL, retryable) for one without any good version."""
         for name, table in self._tables.items():
             self._load(name, table)
-            if table.now is None:
-                table.now = self._load_saved(name, table)
             if table.now is None:
                 detail = f"The reference table {name!r} cannot be used, and never could: {table.trouble}"
                 raise external("REFERENCE_UNAVAILABLE", detail, retryable=True)
@@ -126,7 +138,7 @@ class References:
         if not self._loading.acquire(blocking=False):
             return
         try:
-            for name, table in self._tables.items():
+            for name, table in [*self._tables.items()]:
                 if self._clock() >= table.due:
                     self._load(name, table)
         finally:
@@ -162,9 +174,9 @@ class References:
     def warnings(self) -> tuple[str, ...]:
         """Return warnings, each with its UPPER_SNAKE code first."""
         return tuple(
-            f"{STALE} {name}: {table.trouble} The version of {table.now.loaded} stays in use."
-            for name, table in self._tables.items()
-            if table.trouble and table.now is not None
+            f"{STALE} {name}: {table.trouble} {_describe_use(table.now)}"
+            for name, table in [*self._tables.items()]
+            if table.trouble
         )
 
     def _load(self, name: str, table: _Table) -> None:
@@ -176,6 +188,8 @@ class References:
                 check(content)
         except (TableUnreadable, InvalidContent) as problem:
             table.trouble, table.due = str(problem), now + _RETRY_S
+            if table.now is None:
+                table.now = self._load_saved(name, table)
             logger().warning("reference.not_refreshed", reference=name, problem=table.trouble)
             return
         table.trouble, table.due = "", now + table.hours * _HOUR_S
@@ -214,67 +228,16 @@ class References:
             return None
 
 
+def _describe_use(version: Version | None) -> str:
+    if version is None:  # of alert rules alone: a query needs one to begin
+        return "There is no version of it yet, and alert rules that need one are true of nothing."
+    return f"The version of {version.loaded} stays in use."
+
+
+def _not_found(name: str) -> JobError:
+    return external("REFERENCE_NOT_FOUND", f"The reference table {name!r} is not registered.")
+
+
 def _make_table(location: spec_pb2.ReferenceTable, uses: Sequence[daggersql.Reference]) -> _Table:
-    checks: dict[bool, Callable[[Any], object]] = {
-        use.entries: entries if use.entries else mapping for use in uses
-    }
+    checks: dict[bool, Check] = {use.entries: entries if use.entries else mapping for use in uses}
     return _Table(location, min(use.refresh_hours for use in uses), tuple(checks.values()))
-
-
-def fetch(location: str) -> bytes:
-    """Read an absolute path or an http(s) URL, at most 64 MiB. Raises: Unreadable."""
-    if urlsplit(location).scheme in ("http", "https"):
-        return _download(location)
-    try:
-        with Path(location).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as problem:
-        raise TableUnreadable(f"{location} cannot be read: {problem.strerror}.") from None
-    return _check_size(location, data)
-
-
-def _download(url: str) -> bytes:
-    """Download a URL. It follows no redirects: these could lead to places that are not allowed."""
-    try:
-        with _pool(url) as pool:
-            answer = pool.request("GET", url, redirect=False, preload_content=False)
-            data = _read_body(answer, url)
-            status = answer.status
-            answer.close()
-    except (urllib3.exceptions.HTTPError, ValueError) as problem:
-        raise TableUnreadable(f"{_without_secrets(url)} does not answer: {type(problem).__name__}.") from None
-    if status != 200:
-        raise TableUnreadable(f"{_without_secrets(url)} answers with status {status}.")
-    return _check_size(_without_secrets(url), data)
-
-
-def _pool(url: str) -> urllib3.PoolManager:
-    proxy = proxy_of(url)
-    if proxy is None:
-        return urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
-    headers = proxy_credentials(proxy)
-    return urllib3.ProxyManager(proxy, proxy_headers=headers, timeout=_TIMEOUT, retries=False)
-
-
-def _read_body(answer: urllib3.BaseHTTPResponse, url: str) -> bytes:
-    """Read a body, up to one piece beyond the limit. urllib3's timeout is per piece: this limits the sum."""
-    data, end = bytearray(), time.monotonic() + _DOWNLOAD_S
-    while len(data) <= MAX_BYTES and (piece := answer.read1(_PIECE)):
-        if time.monotonic() > end:
-            raise TableUnreadable(
-                f"{_without_secrets(url)} gave only {len(data)} bytes in {_DOWNLOAD_S:.0f} s."
-            )
-        data += piece
-    return bytes(data)
-
-
-def _check_size(location: str, data: bytes) -> bytes:
-    if len(data) > MAX_BYTES:
-        raise TableUnreadable(f"{location} is larger than {MAX_BYTES // 2**20} MiB.")
-    return data
-
-
-def _without_secrets(url: str) -> str:
-    """Remove user, password and query of a URL, which may be secret."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{parts.path}"

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import json
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from daggers.v1 import rules_pb2
+from daggers.v1 import rules_pb2, spec_pb2, telemetry_pb2
 from google.protobuf import json_format
-from google.protobuf.message import DecodeError
 from pyspark.sql import DataFrame
 
 from chassis.logging import logger
@@ -30,14 +28,15 @@ from daggersql.rules.compiled import CompiledRule
 from daggersql.rules.engine import judge
 from daggersql.rules.judged import JudgedRow, JudgedRule, prepare
 from daggersql.rules.memory import Memory
+from runtime.rules.bands import Bands
 from runtime.rules.columns import with_rules
+from runtime.rules.limits import LimitTables
 from runtime.rules.past import Past
+from runtime.rules.rules_file import RulesFile
 from runtime.rules.selection import SelectedRule
 from runtime.source.status import Gap
 from runtime.state.store import Place
 
-FILE: Final = "alert-rules.json"
-"""Of a dagger, beside its checkpoints: what is remembered of its rules."""
 _SAVE_PERIOD_S: Final = 60.0
 _MOST_WAITING: Final = 10_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,7 +68,7 @@ class RulesInForce:
         return alertrules.digest_of_all(rule.rule for rule in self.rules)
 
 
-Compile = Callable[[Sequence[rules_pb2.AlertRule]], tuple[CompiledRule, ...]]
+Compile = Callable[[rules_pb2.AlertRules], tuple[CompiledRule, ...]]
 """Compiles rules by the launch's query. Raises: JobError."""
 
 
@@ -84,22 +83,29 @@ class RuleJudge:
         created: int,
         root: Callable[[], Place],
         window: Window | None,
+        limits: LimitTables,
         compile_rules: Compile,
         sender: Sender,
         on_rules: Callable[[RulesInForce], None],
+        on_learning: Callable[[Sequence[telemetry_pb2.LearningRule]], None],
     ) -> None:
         """created: sequence of the dagger; what is remembered of an older one is another's. root: directory
-        of its checkpoints. window: of its query; None where it has none, and so no rules. on_rules: called
-        whenever rules are in force.
+        of its checkpoints. window: of its query; None where it has none, and so no rules. limits: tables that
+        rules read. on_rules: called whenever rules are in force. on_learning: called whenever others than
+        before have not enough past to be true of anything.
         """
-        self._dagger, self._generation, self._created = dagger, generation, created
-        self._root, self._window, self._compile = root, window, compile_rules
-        self._sender, self._on_rules = sender, on_rules
+        self._dagger, self._generation = dagger, generation
+        self._window, self._compile = window, compile_rules
+        self._sender, self._on_rules, self._on_learning = sender, on_rules, on_learning
+        self._learning: list[telemetry_pb2.LearningRule] = []
+        self._limits = limits
         self._past = Past(root, created, window.slide) if window is not None else None
+        self._bands = Bands(root, created, window.slide) if window is not None else None
         self._several = False
         """Whether the batch closes several windows."""
         self._in_force = RulesInForce(0)
         self._judging = RulesInForce(0)
+        self._file = RulesFile(root, created)
         self._memory: Memory | None = None
         self._waiting: list[rules_pb2.RuleObserved] = []
         self._saved_at = 0.0
@@ -110,9 +116,16 @@ class RuleJudge:
     # ---- Rules in force ------------------------------------------------------------------------------------
 
     def put(
-        self, revision: int, rules: Sequence[rules_pb2.AlertRule], compiled: Sequence[CompiledRule]
+        self,
+        revision: int,
+        rules: Sequence[rules_pb2.AlertRule],
+        compiled: Sequence[CompiledRule],
+        tables: Iterable[spec_pb2.ReferenceTable] = (),
     ) -> None:
-        """Put rules in force, from the next batch on. compiled: the same rules by the launch's query."""
+        """Put rules in force, from the next batch on. compiled: the same rules by the launch's query. tables:
+        those whose limits they read. Raises: JobError (EXTERNAL) for one of these that is missing.
+        """
+        self._limits.choose(compiled, tables)
         ready: tuple[JudgedRule, ...] = ()
         if rules:
             assert self._window is not None  # the check refuses rules of other queries
@@ -137,7 +150,8 @@ class RuleJudge:
         if rules.revision <= self._in_force.revision:
             return
         try:
-            self.put(rules.revision, rules.rules, self._compile(rules.rules) if rules.rules else ())
+            compiled = self._compile(rules) if rules.rules else ()
+            self.put(rules.revision, rules.rules, compiled, read_tables(rules))
             logger().info("rules.taken", revision=rules.revision, rules=len(rules.rules))
         except Exception as error:  # noqa: BLE001 - the rules before stay in force, and its heartbeat says so
             logger().warning("rules.refused", revision=rules.revision, why=str(error))
@@ -150,24 +164,28 @@ class RuleJudge:
         """
         self._judging = self._in_force
         compiled = self._judging.compiled
-        if self._past is None:
+        if self._past is None or self._bands is None:
             return rows
         self._past.choose(compiled)
+        self._bands.choose(compiled)
         if not compiled:
+            self._note_learning(0)
             return rows
         begin = self._load().end
         end = max(begin, _microseconds(closed) if closed else 0)
-        past = self._past.join(rows, begin, end)
+        self._note_learning(begin)
+        past = self._past.join(self._limits.join(rows, compiled), begin, end)
         self._several = self._window is not None and end - begin > self._window.slide // _MICROSECOND
         return with_rules(past, compiled, len(self._past.select()), several=self._several)
 
     def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers need of the rules."""
-        if not self._judging.rules:
+        if not self._judging.rules or self._past is None or self._bands is None:
             return ()
-        memory, past = self._load(), self._past.select() if self._past is not None else ()
+        memory, past = self._load(), self._past.select()
         rules = (
-            SelectedRule(
+            self._bands.select(rule.compiled)
+            or SelectedRule(
                 rule.name,
                 rule.compiled.key,
                 rule.compiled.read,
@@ -183,10 +201,10 @@ class RuleJudge:
         """Judge what workers have selected of a batch that closes windows up to `closed`; keep and send what
         was observed. gaps: stretches of event time without all their records, whose windows have no rows.
         """
-        if self._window is None or self._past is None or closed is None:
+        if self._window is None or self._past is None or self._bands is None or closed is None:
             return
         before = self._load()
-        rows = self._past.add(read_rows(contents), _microseconds(closed))
+        rows = self._bands.answer(self._past.add(read_rows(contents), _microseconds(closed)))
         unwritten = _list_unwritten(gaps, self._window)
         after, observed = judge(before, self._judging.rules, rows, _microseconds(closed), unwritten)
         for one in observed:
@@ -198,44 +216,56 @@ class RuleJudge:
         waiting = [*self._waiting, *observed][-_MOST_WAITING:]
         self._memory, self._waiting = after, waiting
         is_due = time.monotonic() - self._saved_at > _SAVE_PERIOD_S and self._judging.rules
-        if after.rules != before.rules or waiting or self._is_waiting_saved or is_due:
-            self._save(after, waiting)
+        has_bands = any(rule.compiled.band is not None for rule in self._judging.rules)
+        if after.rules != before.rules or waiting or self._is_waiting_saved or is_due or has_bands:
+            self._save(after, waiting)  # before the numbers of bands: what was judged is judged no more
+        self._bands.store()
+        self._note_learning(after.end)
         self._waiting = list(self._sender.write(waiting))
 
-    # ---- Memory --------------------------------------------------------------------------------------------
+    def _note_learning(self, closed: int) -> None:
+        """Report which rules are learning, where others are than before. closed: end of judged windows."""
+        assert self._window is not None
+        after = closed + self._window.slide // _MICROSECOND
+        learning: list[telemetry_pb2.LearningRule] = []
+        for rule in self._judging.rules:
+            if not (rule.compiled.past or rule.compiled.band):
+                continue
+            until = self._learns_until(rule.compiled)
+            if until is None or until > after:
+                learning.append(telemetry_pb2.LearningRule(rule=rule.name))
+                if until is not None:
+                    learning[-1].until.FromMicroseconds(until)
+        if learning != self._learning:
+            self._learning = learning
+            self._on_learning(learning)
+
+    def _learns_until(self, rule: CompiledRule) -> int | None:
+        """Return from which window on a rule compares with its past, in us; None before its first window."""
+        assert self._past is not None
+        assert self._bands is not None
+        times = [self._past.learns_until(value) for value in rule.past]
+        if rule.band is not None:
+            times.append(self._bands.learns_until(rule.band))
+        known = [time for time in times if time is not None]
+        return max(known) if len(known) == len(times) else None
 
     def _load(self) -> Memory:
         """Read what is remembered, and what may not have been sent; once."""
         if self._memory is None:
-            try:
-                self._memory, self._waiting = self._read()
-            except FileNotFoundError:
-                self._memory = Memory()
-            except (OSError, ValueError, KeyError, TypeError, DecodeError) as problem:
-                logger().warning("rules.memory_lost", why=repr(problem))
-                self._memory = Memory()
+            self._memory, self._waiting = self._file.read()
             self._is_waiting_saved = bool(self._waiting)
         return self._memory
 
-    def _read(self) -> tuple[Memory, list[rules_pb2.RuleObserved]]:
-        """Read the file. Raises: OSError; ValueError, KeyError, TypeError, DecodeError for what is no such
-        file.
-        """
-        stored = json.loads((self._root() / FILE).read_text())
-        if stored["created"] != self._created:
-            return Memory(), []
-        waiting = [rules_pb2.RuleObserved.FromString(b64decode(one)) for one in stored["waiting"]]
-        return Memory.from_json(stored["memory"]), waiting
-
     def _save(self, memory: Memory, waiting: Sequence[rules_pb2.RuleObserved]) -> None:
-        sent = [b64encode(one.SerializeToString(deterministic=True)).decode() for one in waiting]
-        stored = {"created": self._created, "memory": memory.to_json(), "waiting": sent}
-        try:
-            (self._root() / FILE).write_text(json.dumps(stored))
-        except OSError as problem:  # a repeated batch observes the same again, by what was kept before
-            logger().warning("rules.memory_not_kept", why=str(problem))
+        self._file.write(memory, waiting)
         self._is_waiting_saved = bool(waiting)
         self._saved_at = time.monotonic()
+
+
+def read_tables(rules: rules_pb2.AlertRules) -> list[spec_pb2.ReferenceTable]:
+    """Read the reference tables of rules. Raises: DecodeError."""
+    return [spec_pb2.ReferenceTable.FromString(one) for one in rules.references]
 
 
 def _list_active(memory: Memory, rule: JudgedRule) -> frozenset[Key]:

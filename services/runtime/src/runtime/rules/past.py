@@ -53,6 +53,11 @@ class Series:
         """The windows of which it has rows, the oldest first."""
         return sorted(self._windows)
 
+    @property
+    def first(self) -> int | None:
+        """The oldest of them; None where there is none."""
+        return min(self._windows, default=None)
+
     def put(self, window: int, values: Mapping[Key, float]) -> None:
         """Take the numbers of a window, in place of those that it has of it."""
         self.forget(window)
@@ -151,6 +156,11 @@ class Past:
         except OSError as problem:
             logger().warning("rules.past_not_kept", why=str(problem))
         return others
+
+    def learns_until(self, value: PastValue) -> int | None:
+        """Return the first window that finds one so long before it, in us; None where there is none yet."""
+        first = self._series[value.series].first
+        return None if first is None else first + value.lag // _MICROSECOND
 
     def _forget(self, closed: int) -> None:
         """Forget what no rule looks back to, and the oldest windows where there are too many numbers."""

@@ -38,7 +38,9 @@ class SelectedRule:
     active: frozenset[Key]
     """Keys of which every row is selected."""
     takes_all: bool = False
-    """True if every row is selected: there is no key, and rows are of several windows."""
+    """True if every row is selected: without a key, of several windows; or where the driver judges."""
+    is_combined: bool = True
+    """True if rows of a window are combined where there is no key; False if the driver judges each."""
     compared: LimitComparison | None = None
     """Comparison that says which of several rows is worse."""
 
@@ -90,7 +92,7 @@ class RowSelection:
 
 def _combine(rule: SelectedRule, rows: Iterator[JudgedRow]) -> Iterator[JudgedRow]:
     """Combine the rows of a rule without a key, of which a window may have very many."""
-    if rule.key:
+    if rule.key or not rule.is_combined:
         return rows
     by_window = defaultdict[int, list[JudgedRow]](list)
     for row in rows:

@@ -428,13 +428,27 @@ class Drivers:
             is_needed=bool(sinks),
         )
 
-    def give_rules(self, run_dir: str, revision: int, rules: Sequence[rules_pb2.AlertRule]) -> None:
-        """Give the driver of a launch the alert rules to judge; once for each revision. Raises: OSError."""
+    def give_rules(
+        self,
+        run_dir: str,
+        revision: int,
+        rules: Sequence[rules_pb2.AlertRule],
+        tables: Iterable[spec_pb2.ReferenceTable] = (),
+    ) -> None:
+        """Give the driver of a launch the alert rules to judge, and the tables that they read; once for each
+        revision. Raises: OSError.
+        """
         self._write_news(
             run_dir,
             rundir.RULES,
             revision,
-            lambda: json_format.MessageToJson(rules_pb2.AlertRules(revision=revision, rules=rules)),
+            lambda: json_format.MessageToJson(
+                rules_pb2.AlertRules(
+                    revision=revision,
+                    rules=rules,
+                    references=[table.SerializeToString(deterministic=True) for table in tables],
+                )
+            ),
             is_needed=bool(rules),
         )
 

@@ -36,6 +36,7 @@ from fleet.fold.fleet import is_of_dagger
 from fleet.fold.hosts import host_subject
 from fleet.fold.phases import RUNNING
 from fleet.fold.quotas import Room
+from fleet.fold.resolve import find_references
 from scheduler.clock import now as wall_clock
 from scheduler.drivers import retention
 from scheduler.drivers.command import Command
@@ -527,7 +528,8 @@ class Scheduler:
                 if dagger.refusals_until is not None:
                     self._drivers.allow_refusals(run_dir, dagger.refusals_until)
                 self._drivers.pause_sinks(run_dir, dagger.paused_sinks)
-                self._drivers.give_rules(run_dir, dagger.version, dagger.spec.alerts)
+                tables = find_references(self._fleet, dagger.spec) if dagger.spec.alerts else ()
+                self._drivers.give_rules(run_dir, dagger.version, dagger.spec.alerts, tables)
             for driver, file, text in shadowing.cutover_files(dagger):
                 if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)
