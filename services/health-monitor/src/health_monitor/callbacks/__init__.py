@@ -46,7 +46,7 @@ class Callback:
     """Act of somebody at a receiver, about an incident or about all of a group."""
 
     id: str
-    """The same at every attempt of the receiver."""
+    """Identity of the act: each attempt of the receiver has it."""
     receiver: str
     """Name of the receiver in events: TEAM/KIND."""
     dedup_key: str
