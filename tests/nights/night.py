@@ -75,7 +75,7 @@ FLOOD_KEYS: Final = MOST_INCIDENTS + 37
 _FIRES: Final = (rules_pb2.RULE_STATE_FIRED, rules_pb2.RULE_STATE_CHANGED)
 
 
-class Night:
+class OncallNight:
     """One night, of one seed."""
 
     def __init__(self, seed: int) -> None:

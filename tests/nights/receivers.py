@@ -41,9 +41,9 @@ class SimulatedReceiver:
     forgotten: set[Name] = field(default_factory=set)
     """Alerts of a message that nobody has recorded: its sender was replaced behind it."""
     accepted: Counter[Hashable] = field(default_factory=Counter)
-    """How often it took each notice."""
+    """Count of how often it took each notice."""
     excused: Counter[Hashable] = field(default_factory=Counter)
-    """How much more often than once it may: its record, or an answer, was lost."""
+    """Count of how much more often than once it may: its record, or an answer, was lost."""
     limited_until: datetime | None = None
     """It has said, and that is recorded, that it takes nothing before."""
     attempted_at: datetime | None = None

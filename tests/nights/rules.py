@@ -26,7 +26,7 @@ from health_monitor.conditions.row_rules import RowRules
 
 
 def without_fencing(patch: pytest.MonkeyPatch) -> None:
-    """The fold takes facts of a monitor that was replaced."""
+    """Take facts of a monitor that was replaced."""
     apply = Ledger.apply
 
     def take(self: Ledger, record: Record) -> bool:
@@ -43,32 +43,32 @@ def without_fencing(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_attempts(patch: pytest.MonkeyPatch) -> None:
-    """Nobody remembers that a receiver has taken a message."""
+    """Forget that a receiver has taken a message."""
     patch.setattr(alert, "_record_attempt", lambda before, *_: before)
 
 
 def without_notices(patch: pytest.MonkeyPatch) -> None:
-    """Nobody remembers that a receiver has taken a message of a group."""
+    """Forget that a receiver has taken a message of a group."""
     patch.setattr(grouping, "record", lambda groups, *_: groups)
 
 
 def without_pauses(patch: pytest.MonkeyPatch) -> None:
-    """A receiver that limits its calls is called all the same."""
+    """Call a receiver that limits its calls all the same."""
     patch.setattr(Ledger, "_pause", lambda *_: None)
 
 
 def without_silences(patch: pytest.MonkeyPatch) -> None:
-    """Silences hold nothing back."""
+    """Let silences hold nothing back."""
     patch.setattr(ledger, "_is_silenced", lambda *_: False)
 
 
 def without_causes(patch: pytest.MonkeyPatch) -> None:
-    """Causes hold nothing back."""
+    """Let causes hold nothing back."""
     patch.setattr(Ledger, "find_causes", lambda _: {})
 
 
 def without_release(patch: pytest.MonkeyPatch) -> None:
-    """What a cause holds back is held back when it is over, too."""
+    """Hold back what a cause holds back when it is over, too."""
     find_causes, remembered = Ledger.find_causes, dict[int, dict[Any, Any]]()
 
     def find(self: Ledger) -> dict[Any, Any]:
@@ -80,7 +80,7 @@ def without_release(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_untold_ends(patch: pytest.MonkeyPatch) -> None:
-    """Groups tell the end of what they never said to be open."""
+    """Tell the end of what a group never said to be open."""
     plan = grouping.plan
 
     def tell_all(group: Any, receiver: str, now: datetime, **judges: Any) -> Notice | None:
@@ -92,7 +92,7 @@ def without_untold_ends(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_lost_answers(patch: pytest.MonkeyPatch) -> None:
-    """An attempt that failed is taken for one that never arrived."""
+    """Take an attempt that failed for one that never arrived."""
     fail = grouping.fail
 
     def forget(*args: Any) -> Any:
@@ -109,7 +109,7 @@ def without_lost_answers(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_uncertainty(patch: pytest.MonkeyPatch) -> None:
-    """What attempts said that failed counts as told once another message is taken."""
+    """Count what attempts said that failed as told once another message is taken."""
     record = grouping.record
 
     def take(groups: Any, key: Any, receiver: str, notice: Notice) -> Any:
@@ -123,7 +123,7 @@ def without_uncertainty(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_grouping(patch: pytest.MonkeyPatch) -> None:
-    """Alerts of all daggers and conditions are in one group of their route."""
+    """Put alerts of all daggers and conditions into one group of their route."""
     list_labels = routed_groups.list_labels
     first: dict[str, str] = {}
 
@@ -136,17 +136,17 @@ def without_grouping(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_reopening(patch: pytest.MonkeyPatch) -> None:
-    """A group tells the end of an incident of before while the alert fires anew in another."""
+    """Tell the end of an incident of before while the alert fires anew in another group."""
     patch.setattr(grouping, "reopen", lambda groups, *_: groups)
 
 
 def without_single_alerts(patch: pytest.MonkeyPatch) -> None:
-    """What was told by itself, and not that it is over, is told by a group when it fires anew."""
+    """Lead to a group what was told by itself, and not that it is over, when it fires anew."""
     patch.setattr(routing, "_is_shown_alone", lambda _: False)
 
 
 def without_acknowledgements(patch: pytest.MonkeyPatch) -> None:
-    """What somebody looks after is escalated."""
+    """Escalate what somebody looks after."""
     find = grouping.find_escalation
     patch.setattr(
         grouping, "find_escalation", lambda *args, **given: find(*args, **{**given, "is_acknowledged": False})
@@ -154,22 +154,22 @@ def without_acknowledgements(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_escalation(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is escalated."""
+    """Escalate nothing."""
     patch.setattr(grouping, "find_escalation", lambda *_, **__: ())
 
 
 def with_escalation_at_once(patch: pytest.MonkeyPatch) -> None:
-    """All is escalated at once."""
+    """Escalate all at once."""
     patch.setattr(grouping, "find_escalation", lambda destination, **_: destination.escalate_to)
 
 
 def without_ends_of_rules(patch: pytest.MonkeyPatch) -> None:
-    """Rules that are removed or changed, and daggers that are stopped, end no incident."""
+    """Let rules that are removed or changed, and daggers that are stopped, end no incident."""
     patch.setattr(row_rules, "_why_over", lambda *_: "")
 
 
 def without_order(patch: pytest.MonkeyPatch) -> None:
-    """An observation that comes again, of a batch that is repeated, counts as the newest."""
+    """Count an observation that comes again, of a batch that is repeated, as the newest."""
     add = RowRules.add
 
     def take(self: RowRules, observed: rules_pb2.RuleObserved) -> None:
@@ -180,7 +180,7 @@ def without_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_due(patch: pytest.MonkeyPatch) -> None:
-    """What is observed is looked at once, whether or not its turn was written."""
+    """Look at what is observed once, whether or not its turn was written."""
     turns = RowRules.turns
 
     def look_once(self: RowRules, *args: Any) -> Any:
@@ -192,12 +192,12 @@ def without_due(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_most_incidents(patch: pytest.MonkeyPatch) -> None:
-    """Each key of a rule has an incident of its own, however many there are."""
+    """Give each key of a rule an incident of its own, however many there are."""
     patch.setattr(RuleJudging, "_has_room_for_incident", property(lambda _: True))
 
 
 def without_count(patch: pytest.MonkeyPatch) -> None:
-    """Keys beyond those with an incident of their own are not counted."""
+    """Leave keys beyond those with an incident of their own uncounted."""
     patch.setattr(RuleJudging, "_count_others", lambda *_: None)
 
 

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Final
 
-from tests.nights.night import Night
+from tests.nights.night import OncallNight
 
 _PROGRESS_S: Final = 30.0
 
@@ -20,7 +20,7 @@ def main(seeds: int, first: int = 1) -> int:
     """Let nights pass and print what came of them; return the exit code."""
     faults, violations, printed = Counter[str](), 0, time.monotonic()
     for seed in range(first, first + seeds):
-        night = Night(seed)
+        night = OncallNight(seed)
         found = night.run()
         faults += night.faults
         if found:

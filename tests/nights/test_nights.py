@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from tests.nights.night import FLOODED, Night
+from tests.nights.night import FLOODED, OncallNight
 from tests.nights.rules import RULES
 from tests.nights.run import main
 
@@ -43,7 +43,7 @@ def test_thirty_nights_lose_nothing_and_repeat_nothing(capsys: pytest.CaptureFix
 
 
 def test_a_rule_that_is_true_of_more_than_a_thousand_keys_says_how_many_in_one_incident() -> None:
-    night = Night(FLOODED)
+    night = OncallNight(FLOODED)
 
     assert night.is_flooded
     assert night.run() == []
@@ -53,7 +53,7 @@ def test_a_rule_that_is_true_of_more_than_a_thousand_keys_says_how_many_in_one_i
 def test_nights_have_every_fault_and_no_violation() -> None:
     faults, violations = set[str](), dict[int, list[str]]()
     for seed in range(1_000, 1_300):
-        night = Night(seed)
+        night = OncallNight(seed)
         if found := night.run():
             violations[seed] = found
         faults |= night.faults.keys()
@@ -69,4 +69,4 @@ def test_nights_miss_each_rule_that_is_taken_away(
     rule(monkeypatch)
 
     seeds = (FLOODED,) if RULES[rule] == "incidents of" else _SEEDS
-    assert any(RULES[rule] in violation for seed in seeds for violation in Night(seed).run())
+    assert any(RULES[rule] in violation for seed in seeds for violation in OncallNight(seed).run())
