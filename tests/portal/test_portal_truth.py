@@ -196,6 +196,20 @@ def test_a_kafka_that_is_away_is_said_once_with_since_when(visit: Opened, gatewa
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_nothing_is_called_well_while_kafka_is_away(visit: Opened, gateway: CuttableGateway) -> None:
+    page = visit().open("/", "Daggers")
+    wellbeing = page.get_by_role("region", name="Is all well?")
+    expect(wellbeing).to_contain_text("Nothing is wrong")
+    gateway.deaf = "the Kafka of the log does not answer"
+    try:
+        expect(wellbeing).to_contain_text("Last known")
+        expect(wellbeing).not_to_contain_text("Nothing is wrong")
+    finally:
+        gateway.deaf = ""
+
+    expect(wellbeing).to_contain_text("Nothing is wrong")
+
+
 def test_a_host_that_is_away_is_said_once_with_since_when(visit: Opened) -> None:
     one = visit()
     rows = re.compile("DaggerService/(ReadRows|WatchRows)")

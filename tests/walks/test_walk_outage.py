@@ -49,7 +49,7 @@ REASON = "Kafka is being started again"
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[Stack]:
-    """A stack of its own: its monitor is replaced, and its broker is killed."""
+    """Start a stack of its own: its monitor is replaced, and its broker is killed."""
     with running_stack(tmp_path / "stack") as running:
         yield running
 

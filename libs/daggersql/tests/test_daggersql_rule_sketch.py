@@ -1,4 +1,4 @@
-"""What numbers usually are: medians and spreads by hour, what is forgotten, and that calls may be divided."""
+"""Medians and spreads by hour: what they are, what is forgotten, and that calls may be divided."""
 
 from __future__ import annotations
 

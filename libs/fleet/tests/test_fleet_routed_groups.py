@@ -427,13 +427,13 @@ def test_an_end_that_one_receiver_has_taken_is_told_once_also_while_another_has_
     story = AlertStory(replace(DESTINATION, receivers=("pricing/slack", "pricing/email")))
     for name in "ab":
         story.fire(0, name)
-    told = [story.take(10), story.take(10, "pricing/email")]
+    notices = [story.take(10), story.take(10, "pricing/email")]
     story.resolve(20, "a")
-    told.append(story.take(70))
+    notices.append(story.take(70))
     story.refuse(70, again=9_999, receiver="pricing/email")
     story.resolve(80, "b")
 
-    assert [*told, story.take(130)] == [("a b", ""), ("a b", ""), ("b", "a"), ("", "b")]
+    assert [*notices, story.take(130)] == [("a b", ""), ("a b", ""), ("b", "a"), ("", "b")]
 
 
 def test_what_was_announced_by_attempts_that_failed_is_told_once_its_silence_is_over() -> None:
@@ -450,17 +450,17 @@ def test_what_was_announced_by_attempts_that_failed_is_told_once_its_silence_is_
 def test_what_fires_anew_by_other_routes_is_not_told_to_be_over_by_the_group_of_before() -> None:
     story = AlertStory()
     story.fire(0, "a")
-    told = [story.take(10)]
+    notices = [story.take(10)]
     story.silence(15, 100, "a")
     story.resolve(20, "a")
     story.destination = replace(DESTINATION, revision=4)
     story.fire(80, "a", 2)
-    told += [story.take(second) for second in (130, 150, 210)]
+    notices += [story.take(second) for second in (130, 150, 210)]
     story.resolve(220, "a", 2)
     ends = [due for second in (270, 271, 330) if (due := story.take(second))]
 
     # each group tells the end of what it has shown as open
-    assert (told, ends) == ([("a", ""), None, ("a", ""), None], [("", "a"), ("", "a")])
+    assert (notices, ends) == ([("a", ""), None, ("a", ""), None], [("", "a"), ("", "a")])
 
 
 def test_a_group_of_before_that_told_nothing_leaves_what_fires_anew_to_the_next() -> None:

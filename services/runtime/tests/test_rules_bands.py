@@ -15,7 +15,7 @@ from tests.conformance.corpus import tables
 
 from daggersql import check
 from daggersql.plan import Window
-from daggersql.rules.compiled import CompiledRule, RuleText, SeasonalBand, Verdict
+from daggersql.rules.compiled import CompiledRule, ConditionPair, RuleText, SeasonalBand
 from runtime.references.loading import References
 from runtime.rules.bands import FILE
 from runtime.rules.columns import read_answer, with_rules
@@ -34,19 +34,19 @@ BITS: Final = 0b10_10_01
 
 def compile_odd(number: str = "n") -> CompiledRule:
     band = SeasonalBand("outside(n)", "n", number, ("tag_city",), ("n",), 4.0, "")
-    answers = (Verdict("TRUE", ""), Verdict("FALSE", ""), Verdict("NULL", ""))
+    answers = (ConditionPair("TRUE", ""), ConditionPair("FALSE", ""), ConditionPair("NULL", ""))
     return CompiledRule(
         RuleText("odd", "outside(n)"), "", "", ("tag_city",), ("n",), None, band=band, answers=answers
     )
 
 
-class Plan:
+class PassingFrame:
     """A DataFrame that takes what is added to it."""
 
-    def alias(self, _: str) -> Plan:
+    def alias(self, _: str) -> PassingFrame:
         return self
 
-    def selectExpr(self, *_: str) -> Plan:  # noqa: N802 - Spark's name
+    def selectExpr(self, *_: str) -> PassingFrame:  # noqa: N802 - Spark's name
         return self
 
 
@@ -82,7 +82,7 @@ class BandDriver:
     def batch(self, first: int, *numbers: float | None) -> None:
         """Judge a batch of windows from the one at a place on, with a number of the city `a` each."""
         closed = NOON + (first + len(numbers)) * STEP
-        self.judge.begin_batch(cast(Any, Plan()), closed)
+        self.judge.begin_batch(cast(Any, PassingFrame()), closed)
         [selected] = self.judge.select()
         assert self.rule.band is not None
         ends = [NOON + (first + place + 1) * STEP for place in range(len(numbers))]

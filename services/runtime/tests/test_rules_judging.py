@@ -74,9 +74,9 @@ class Kafka:
         ]
 
 
-def compile_rules(taken: rules_pb2.AlertRules) -> tuple[CompiledRule, ...]:
+def compile_rules(of_dagger: rules_pb2.AlertRules) -> tuple[CompiledRule, ...]:
     """Compile rules as the plan of a query with the columns tag_city and n does."""
-    rules = taken.rules
+    rules = of_dagger.rules
     if any("wrong" in rule.when for rule in rules):
         raise user("UNKNOWN_COLUMN", "There is no column wrong.")
     return tuple(

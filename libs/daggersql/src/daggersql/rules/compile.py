@@ -25,12 +25,12 @@ from daggersql.rules.calls import Read, replace_calls
 from daggersql.rules.comparisons import find_comparison, is_joined, write_cleared
 from daggersql.rules.compiled import (
     CompiledRule,
+    ConditionPair,
     LimitComparison,
     PastValue,
     RuleFinding,
     RuleText,
     SeasonalBand,
-    Verdict,
 )
 from daggersql.rules.limits import LimitColumns
 from daggersql.rules.past import PastCalls
@@ -99,10 +99,10 @@ class _Compiler:
             return replace(self._build("", "", read, compared), band=self._bands.band, answers=answers)
         return self._build(*self._write(when, over), read, compared)
 
-    def _write(self, when: Expr, over: Expr | None) -> Verdict:
+    def _write(self, when: Expr, over: Expr | None) -> ConditionPair:
         return self._limits.need(sql_of(when), sql_of(over) if over is not None else "")
 
-    def _answer(self, when: Expr, over: Expr | None, outside: bool | None) -> Verdict:
+    def _answer(self, when: Expr, over: Expr | None, outside: bool | None) -> ConditionPair:
         """Write the rule for one answer of its band."""
         band = self._bands.band
         assert band is not None

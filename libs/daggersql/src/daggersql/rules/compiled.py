@@ -123,7 +123,7 @@ class PastValue:
 
 @dataclass(frozen=True, slots=True)
 class SeasonalBand:
-    """Whether a number is outside of a band around what it usually is: a call of `outside`."""
+    """Band around the usual numbers of a key: a call of `outside`."""
 
     text: str
     """The call, as it stands in the condition."""
@@ -136,7 +136,7 @@ class SeasonalBand:
     columns: tuple[str, ...]
     """Columns that the number reads."""
     band: float
-    """How many times the usual distance from the median a number may lie from it."""
+    """Usual distances from the median that a number may lie from it."""
     season: str
     """One of `sketch.SEASONS`."""
 
@@ -150,8 +150,8 @@ class SeasonalBand:
         return (self.series, self.band) == (other.series, other.band)
 
 
-class Verdict(NamedTuple):
-    """When a rule is true, and when its incident is over, in Spark SQL over the rows."""
+class ConditionPair(NamedTuple):
+    """Conditions of a rule, in Spark SQL over the rows: it is true, and its incident is over."""
 
     when: str
     resolve: str
@@ -180,8 +180,8 @@ class CompiledRule:
     past: tuple[PastValue, ...] = ()
     """Numbers of earlier windows that the conditions read as columns."""
     band: SeasonalBand | None = None
-    """What the driver has to answer before the rule can be judged; then `when` and `resolve` are empty."""
-    answers: tuple[Verdict, ...] = ()
+    """Call of `outside`, which the driver answers before it judges; then `when` and `resolve` are empty."""
+    answers: tuple[ConditionPair, ...] = ()
     """The rule where the number is outside, where it is inside, and where too little is known."""
     origins: tuple[tuple[str, str], ...] = ()
     """Tables and dotted paths of the fields that the rule reads: conditions, key and summary."""

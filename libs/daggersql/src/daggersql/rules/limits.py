@@ -14,7 +14,7 @@ from daggersql.findings import Finding, Report, instead, unless
 from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.relations import ROW
 from daggersql.ir.types import DOUBLE, Type
-from daggersql.rules.compiled import RuleLimits, Verdict
+from daggersql.rules.compiled import ConditionPair, RuleLimits
 from daggersql.rules.past import tells_rows_apart
 
 
@@ -80,11 +80,11 @@ class LimitColumns:
 
         return condition.rebuild(place) if self.types else condition
 
-    def need(self, when: str, resolve: str) -> Verdict:
+    def need(self, when: str, resolve: str) -> ConditionPair:
         """Return when a rule is true, and over, of rows whose key the table need not have: of one without,
         it is not true, and over. resolve: empty, where it is over whenever it is not true.
         """
         if self._limits is None:
-            return Verdict(when, resolve)
+            return ConditionPair(when, resolve)
         present = f"`row`.{quote_name(self._limits.present)}"
-        return Verdict(f"{present} AND ({when})", resolve and f"NOT {present} OR ({resolve})")
+        return ConditionPair(f"{present} AND ({when})", resolve and f"NOT {present} OR ({resolve})")

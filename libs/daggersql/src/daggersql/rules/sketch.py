@@ -1,4 +1,4 @@
-"""What numbers of rows usually are, by key and season: medians, and how far numbers lie from them. Pure.
+"""Medians of the numbers of rows by key and season, and usual distances from them. Pure.
 
 The numbers of a key in an hour become one occurrence of that hour once a window behind it closes: QUANTILES
 of them, so that each occurrence counts the same. An hour of a week is compared with that hour of the weeks
@@ -44,7 +44,7 @@ SEASONS: Final[Mapping[str, Season]] = {
 
 
 class Usual(NamedTuple):
-    """What a number usually is."""
+    """Median and spread of a number."""
 
     median: float
     spread: float

@@ -68,7 +68,9 @@ it("fires by a condition or by a silence, and says nothing of the other", () => 
 
 it("says which table has the limits of a rule, and that it has too little past", () => {
   const limits = create(RuleLimitsSchema, { reference: "own", key: ["tag_city", "tag_kind"] });
-  expect(rules.causeText(rule({ when: "n > most", limits }))).toBe("n > most, limits of own by tag_city, tag_kind");
+  expect(rules.causeText(rule({ when: "n > most", limits }))).toBe(
+    "n > most, limits of own by tag_city, tag_kind",
+  );
   const learning = [
     create(LearningRuleSchema, { rule: "jump", until: timestampFromMs(Date.UTC(2026, 0, 8, 12)) }),
     create(LearningRuleSchema, { rule: "odd" }),

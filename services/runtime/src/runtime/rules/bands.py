@@ -1,4 +1,4 @@
-"""What numbers usually are (`outside`): the sketches of a launch, their files, and the answers of rules.
+"""Sketches of the usual numbers of a launch (`outside`), their files, and the answers of rules.
 
 A batch is answered in the driver, window by window. Its numbers are stored beside the checkpoints behind what
 rules observed in it, and before Spark commits. Where a batch is repeated, rules pass over the windows that
@@ -87,10 +87,10 @@ class Bands:
                 file.remove()
             elif slot == OPEN:
                 sketch.load_open(
-                    stored["begun"], ((int(window), _keyed(rows)) for window, rows in stored["rows"])
+                    stored["begun"], ((int(window), _index_by_key(rows)) for window, rows in stored["rows"])
                 )
             else:
-                sketch.load_slot(int(slot), _keyed(stored["rows"]).items())
+                sketch.load_slot(int(slot), _index_by_key(stored["rows"]).items())
         except (ValueError, KeyError, TypeError) as problem:
             logger().warning("rules.usual_lost", file=file.name, why=repr(problem))
 
@@ -179,5 +179,5 @@ class Bands:
         return self._sketches[band.series].learns_until()
 
 
-def _keyed(rows: Iterable[tuple[list[str | None], Any]]) -> dict[Key, Any]:
+def _index_by_key(rows: Iterable[tuple[list[str | None], Any]]) -> dict[Key, Any]:
     return {tuple(key): value for key, value in rows}

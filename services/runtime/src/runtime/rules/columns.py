@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from daggerspec.columns import BAND, RULE, RULE_ANY, RULE_OVER
 from daggerspec.query import quote_name
-from daggersql.rules.compiled import CompiledRule, Verdict
+from daggersql.rules.compiled import CompiledRule, ConditionPair
 
 _ROW = "row"
 
@@ -31,10 +31,10 @@ def with_rules(
 
 
 def _conditions(rule: CompiledRule) -> tuple[str, str]:
-    return ("FALSE", "FALSE") if rule.band is not None else _complete(Verdict(rule.when, rule.resolve))
+    return ("FALSE", "FALSE") if rule.band is not None else _complete(ConditionPair(rule.when, rule.resolve))
 
 
-def _complete(verdict: Verdict) -> tuple[str, str]:
+def _complete(verdict: ConditionPair) -> tuple[str, str]:
     return verdict.when, verdict.resolve or f"NOT coalesce(({verdict.when}), FALSE)"
 
 

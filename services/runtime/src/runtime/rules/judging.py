@@ -247,8 +247,8 @@ class RuleJudge:
         times = [self._past.learns_until(value) for value in rule.past]
         if rule.band is not None:
             times.append(self._bands.learns_until(rule.band))
-        known = [time for time in times if time is not None]
-        return max(known) if len(known) == len(times) else None
+        bounds = [time for time in times if time is not None]
+        return max(bounds) if len(bounds) == len(times) else None
 
     def _load(self) -> Memory:
         """Read what is remembered, and what may not have been sent; once."""
