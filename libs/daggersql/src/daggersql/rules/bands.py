@@ -74,15 +74,15 @@ class BandCalls:
     ) -> str:
         (begin, end), (first, last) = span_of(call), number.span
         columns = dict.fromkeys(node.ref.path[0] for node in number.nodes() if node.ref is not None)
-        found = SeasonalBand(
+        call_band = SeasonalBand(
             text[begin:end], text[first:last], f"nullif(CAST({sql_of(number)} AS DOUBLE), double('NaN'))",
             tuple(self._tags), tuple(columns), band, season,
         )  # fmt: skip
-        if self.band is not None and not self.band.is_same(found):
+        if self.band is not None and not self.band.is_same(call_band):
             message = f"A rule has one {NAME}, and this one has {self.band.text} already: write two rules."
             report.error("UNSUPPORTED_OPERATION", span_of(call), message)
             return ""
-        self.band = self.band or found
+        self.band = self.band or call_band
         return column_of(self.band)
 
     def _read_band(self, node: tree.Node, report: Report) -> float:

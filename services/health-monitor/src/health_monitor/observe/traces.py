@@ -92,7 +92,7 @@ def _read(watch: Watch) -> TracePoint | None:
         for spool in heartbeat.spools.values()
         if spool.HasField("since") and not spool.paused
     ]
-    fresh = [each.recent_p95_ms for each in heartbeat.freshness.values() if each.HasField("recent_p95_ms")]
+    fresh = [sink.recent_p95_ms for sink in heartbeat.freshness.values() if sink.HasField("recent_p95_ms")]
     return TracePoint(
         time_ms=round(heard_at.timestamp() * 1_000),
         generation=heartbeat.generation,
