@@ -124,7 +124,9 @@ class SimulatedMonitor:
 
     def _judge_rules(self) -> Iterator[Wait]:
         night = self._night
-        turns = self._row_rules.turns(night.fleet, self.ledger, night.list_receivers, night.now)
+        turns = self._row_rules.turns(
+            night.fleet, self.ledger, night.list_receivers, night.now, lambda _: None
+        )
         while self.leads and (some := list(islice(turns, WRITTEN_AT_ONCE))):
             for turn in some:
                 yield from self._write(turn)

@@ -76,7 +76,7 @@ secret.
 
 * An event or a click counts for what that receiver was told of, and what is open still: the incident of the
   message, or all of the group that it was told so far. Of anything else the answer is `not_open`.
-* The same again changes nothing, also when something else came between. PagerDuty is not told of what it
+* The same again changes nothing, also when something else came between. PagerDuty gets nothing of what it
   said itself; other receivers are told as of every acknowledgement.
 * `incident.unacknowledged`, also by PagerDuty's timeout, takes back what was acknowledged at PagerDuty, and
   nothing that somebody said elsewhere. An incident that is resolved at PagerDuty stays open here: it is
