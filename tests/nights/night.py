@@ -518,6 +518,7 @@ class OncallNight:
         receiver = self.receivers[notify.receiver]
         receiver.excused[name_notice(notify)] += 1
         receiver.limited_until = receiver.attempted_at = None
+        receiver.unrecorded.update(map(name_of, list_firing(notify)))
         if notify.group is not None:  # decision 273
             receiver.forgotten.update(map(name_of, (*notify.group.firing, *notify.group.resolved)))
 
@@ -537,6 +538,7 @@ class OncallNight:
             receiver.open -= {(name_of(alert), number) for number in range(alert.incident + 1)}
             if is_success:
                 receiver.suspected.discard(name_of(alert))
+                receiver.unrecorded.discard(name_of(alert))
                 receiver.announced_in.discard((_name_group(notify), name_of(alert)))
 
     # ---- Invariants ----------------------------------------------------------------------------------------
@@ -622,7 +624,8 @@ class OncallNight:
                     continue
                 if alert.firing and not receiver.shows(name_of(alert)) and name_of(alert) not in causes:
                     self._fail(f"{name}: {incident_of(alert)} is open, and it does not know")
-                if not alert.firing and receiver.shows(name_of(alert)):
+                is_unknown = name_of(alert) in receiver.unrecorded  # and held back since, until it was over
+                if not alert.firing and receiver.shows(name_of(alert)) and not is_unknown:
                     self._fail(f"{name}: {incident_of(alert)} is over, and it does not know")
         if self.is_flooded:
             self._check_flood()

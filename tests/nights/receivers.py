@@ -40,6 +40,8 @@ class SimulatedReceiver:
     """Groups and alerts of which it was sent a begin in them, and has taken no end."""
     forgotten: set[Name] = field(default_factory=set)
     """Alerts of a message that nobody has recorded: its sender was replaced behind it."""
+    unrecorded: set[Name] = field(default_factory=set)
+    """Alerts whose begin it may have, of a monitor that was replaced before its record: decision 314."""
     accepted: Counter[Hashable] = field(default_factory=Counter)
     """Count of how often it took each notice."""
     excused: Counter[Hashable] = field(default_factory=Counter)
