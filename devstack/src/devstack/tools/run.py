@@ -1,11 +1,8 @@
 """Run a build tool: its output goes to a log, and people see how long it has taken so far."""
 
-import fcntl
 import subprocess
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cli.environment import environment
@@ -13,9 +10,7 @@ from cli.errors import RefusedError
 from cli.output.progress import Report
 
 LONGEST_TAIL = 200
-LOCK_POLL_S = 0.2
 _running: set[subprocess.Popen[str]] = set()
-_stopped = threading.Event()
 
 
 def run(
@@ -63,24 +58,7 @@ def run(
         )
 
 
-@contextmanager
-def lock(file: Path, report: Report) -> Iterator[None]:
-    """Lock a file; wait while another process has it. Raises RefusedError once `stop_all` was called."""
-    begun = time.monotonic()
-    with file.open("w") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if _stopped.wait(LOCK_POLL_S):
-                    raise RefusedError("stopped, as another installation failed") from None
-                report(f"{time.monotonic() - begun:.0f} s")
-        yield
-
-
 def stop_all() -> None:
-    """Kill what other threads run, which raise for it, and end their waits."""
-    _stopped.set()
+    """Kill what other threads run, which raise for it."""
     for process in list(_running):
         process.kill()
