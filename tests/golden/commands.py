@@ -30,6 +30,7 @@ Fill = Callable[[type[Any]], Any]
 ARGUMENTS: Final[dict[str, list[str]]] = {
     "alerts explain": ["orders", "late_rows"],
     "alerts receiver test": ["pricing/slack"],
+    "alerts rules": ["orders"],
     "cluster register": ["prod", "--spark-master", "local[2]"],
     "schema register": ["shop.proto"],
     "stream register": [

@@ -123,6 +123,28 @@ def outcome(answer):
     "libs/spec/src/daggerspec/receivers/dummy.py": whole(
         '"""A dummy."""\n\nSECRETS = {"url": True}\nSETTINGS = {}\nACKNOWLEDGES = False\n'
     ),
+    "services/health-monitor/src/health_monitor/callbacks/dummy.py": whole(
+        '''"""Callbacks of the dummy: it signs with its address, and says nothing of who acknowledges."""
+
+SIGNED_BY = "url"
+
+
+def find_receiver(request):
+    return f"{request.team}/dummy"
+
+
+def is_signed(request, secret, now):
+    return request.headers.get("signature") == secret
+
+
+def read(request, receiver, now):
+    return None
+
+
+def reply(callback, detail, *, is_acknowledged):
+    return None
+'''
+    ),
 }
 FUNCTION: Final[Mapping[str, Change]] = {
     "libs/daggersql/src/daggersql/functions/own/dummy.py": whole(
