@@ -96,6 +96,7 @@ class ControlWitness:
                 self._priorities[record.subject] = record.time
         if isinstance(message, events_pb2.StopRequested):
             self._stops[record.subject] = record.time
+            self._settle_movers()  # the leader may go on with the next before a start comes behind it
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
             return
         if message.meta.epoch != self._epoch:
@@ -233,7 +234,11 @@ class ControlWitness:
             self._check_place(record, message, before)
         if isinstance(message, events_pb2.StopIssued) and message.move:
             self._check_move(record, before)
-        elif isinstance(message, events_pb2.StopIssued) and before.desired == gateway_pb2.DESIRED_RUNNING:
+        elif (
+            isinstance(message, events_pb2.StopIssued)
+            and before.desired == gateway_pb2.DESIRED_RUNNING
+            and before.shadow is None  # else its successor runs already
+        ):
             self._check_replacement(record, before)
         self._settle_movers()
 
