@@ -163,7 +163,7 @@ def _find_no_executors() -> Finding:
 
 def _find_kafka_away() -> Finding:
     reach = Reach().writes(NOON - 45 * SECOND).misses(NOON - 41 * SECOND).misses(NOON - 20 * SECOND)
-    finding = kafka_away(reach, now=NOON, limit=30 * SECOND, daggers=40)
+    finding = kafka_away(reach, now=NOON, limit=30 * SECOND, count_daggers=lambda: 40)
     assert finding is not None
     return finding
 

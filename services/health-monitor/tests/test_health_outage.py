@@ -30,8 +30,8 @@ AWAY = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
 def test_two_writes_that_failed_over_the_limit_are_an_outage_and_the_number_is_right() -> None:
     reach = Reach().writes(NOON - 9 * SECOND).misses(NOON).misses(NOON + 15 * SECOND)
 
-    assert kafka_away(reach, now=NOON + 29 * SECOND, limit=LIMIT, daggers=40) is None
-    assert kafka_away(reach, now=NOON + 31 * SECOND, limit=LIMIT, daggers=40) == Finding(
+    assert kafka_away(reach, now=NOON + 29 * SECOND, limit=LIMIT, count_daggers=lambda: 40) is None
+    assert kafka_away(reach, now=NOON + 31 * SECOND, limit=LIMIT, count_daggers=lambda: 40) == Finding(
         True,
         "Kafka has taken no record of the health monitor for 31 s: nothing is known of 40 daggers that should"
         " run, and those that need the same Kafka stand still",
@@ -43,16 +43,16 @@ def test_two_writes_that_failed_over_the_limit_are_an_outage_and_the_number_is_r
 def test_a_monitor_that_was_suspended_in_a_write_says_nothing() -> None:
     woken = Reach().writes(NOON - 9 * SECOND).misses(NOON)
 
-    assert kafka_away(woken, now=NOON + 600 * SECOND, limit=LIMIT, daggers=40) is None
+    assert kafka_away(woken, now=NOON + 600 * SECOND, limit=LIMIT, count_daggers=lambda: 40) is None
 
 
 def test_one_write_that_is_taken_ends_it_and_a_monitor_that_wrote_nothing_knows_nothing() -> None:
     back = Reach().misses(NOON).misses(NOON + 15 * SECOND).writes(NOON + 60 * SECOND)
 
-    found = kafka_away(back, now=NOON + 61 * SECOND, limit=LIMIT, daggers=40)
+    found = kafka_away(back, now=NOON + 61 * SECOND, limit=LIMIT, count_daggers=lambda: 40)
 
     assert found == Finding(False, "Kafka takes records again", NOON + 60 * SECOND)
-    assert kafka_away(Reach(), now=NOON, limit=LIMIT, daggers=40) is None
+    assert kafka_away(Reach(), now=NOON, limit=LIMIT, count_daggers=lambda: 40) is None
 
 
 # ---- What is done about it ---------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from tempfile import TemporaryFile
 from textwrap import fill
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
-from pydantic import Field, FilePath, ValidationError, field_validator
+from pydantic import AfterValidator, Field, FilePath, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -37,19 +37,22 @@ class ServiceSettings(BaseSettings):
     )
 
 
+def _check_bind(bind: str) -> str:
+    if bind:
+        host_and_port(bind)
+    return bind
+
+
+Bind: TypeAlias = Annotated[str, AfterValidator(_check_bind)]
+"""host:port to listen on; empty: nowhere."""
+
+
 class MetricsSettings(ServiceSettings):
     """Address for Prometheus: a field that services mix into their settings."""
 
-    metrics_bind: str = ""
+    metrics_bind: Bind = ""
     """Address to answer Prometheus' /metrics on, host:port, without TLS and tokens: who reaches it reads
     counts and times, and no name of a dagger, a caller or an address. Unset: nowhere."""
-
-    @field_validator("metrics_bind")
-    @classmethod
-    def _metrics_are_at_an_address(cls, bind: str) -> str:
-        if bind:
-            host_and_port(bind)
-        return bind
 
 
 class EgressSettings(ServiceSettings):

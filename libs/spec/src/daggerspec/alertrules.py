@@ -80,6 +80,11 @@ def absence(rule: rules_pb2.AlertRule) -> timedelta | None:
     return timedelta(seconds=seconds, microseconds=max(rule.absent.nanos, 0) // 1_000)
 
 
+def read_tables(rules: rules_pb2.AlertRules) -> list[spec_pb2.ReferenceTable]:
+    """Read the reference tables of rules. Raises: DecodeError."""
+    return [spec_pb2.ReferenceTable.FromString(one) for one in rules.references]
+
+
 def limit_columns(of_rule: rules_pb2.RuleLimits) -> tuple[str, ...]:
     """Return the columns of its reference table that a rule reads; where it names none, that is `limit`."""
     return tuple(of_rule.columns) or ("limit",)

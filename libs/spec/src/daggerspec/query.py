@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,11 +85,12 @@ def has_records(spec: spec_pb2.DaggerSpec) -> bool:
     return spec.HasField(_FORWARD) and spec.forward.payload == spec_pb2.Forward.PAYLOAD_RECORD
 
 
-def may_read(spec: spec_pb2.DaggerSpec, table: str) -> bool:
-    """Tell whether a dagger may read a reference table: whatever text of its query may name one, and alert
-    rules do.
+def find_tables(spec: spec_pb2.DaggerSpec, names: Iterable[str]) -> Iterator[str]:
+    """Yield which of these reference tables a dagger may read: whatever text of its query may name one, and
+    alert rules do.
     """
-    return f"'{table}'" in of(spec).sql or any(rule.limits.reference == table for rule in spec.alerts)
+    sql, of_rules = of(spec).sql, {rule.limits.reference for rule in spec.alerts}
+    return (name for name in names if f"'{name}'" in sql or name in of_rules)
 
 
 def of(spec: spec_pb2.DaggerSpec) -> Query:

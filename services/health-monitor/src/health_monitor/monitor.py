@@ -304,7 +304,7 @@ class Monitor:
             return
         now = self._clock()
         away = outage.kafka_away(
-            self.leadership.reach, now=now, limit=self._limits.kafka, daggers=self._count_running()
+            self.leadership.reach, now=now, limit=self._limits.kafka, count_daggers=self._count_running
         )
         findings = {} if away is None else {outage.CONDITION: away}
         turn = self._judge.next_turn(PLATFORM, findings, of=OF_PLATFORM, now=now)

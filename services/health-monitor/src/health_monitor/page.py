@@ -231,7 +231,7 @@ class Page:
         )
         noun = _COUNTED.get(self.alert.condition, "")
         fired_at = self.alert.fired_at or self.attempted_at
-        is_old = self.attempted_at - fired_at > _NEW if self.attempted_at > fired_at else False
+        is_old = self.attempted_at - fired_at > _NEW
         return f"{value}{f' {noun}' if noun else ''}, limit {limit}{', when it fired' if is_old else ''}"
 
     def _owner_text(self) -> str:

@@ -18,8 +18,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
-from chassis.binding import host_and_port
-from chassis.settings import EgressSettings, LeaderSettings, MetricsSettings
+from chassis.settings import Bind, EgressSettings, LeaderSettings, MetricsSettings
 from fleet.health.degradation import Limits
 from health_monitor import receivers
 from health_monitor.alerts.alert import Policy
@@ -52,16 +51,9 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
     """Directory where the alert that Kafka is away is kept until the log has it. Without it a monitor that is
     restarted before forgets it, and nobody is notified that it is over."""
 
-    callbacks_bind: str = ""
+    callbacks_bind: Bind = ""
     """Address to take acknowledgements from Slack and PagerDuty on, host:port, without TLS: a proxy that they
     reach by https stands before it. Each request is signed, or refused. Unset: nowhere."""
-
-    @field_validator("callbacks_bind")
-    @classmethod
-    def _callbacks_come_to_an_address(cls, bind: str) -> str:
-        if bind:
-            host_and_port(bind)
-        return bind
 
     @field_validator("portal_url", "runbook_url")
     @classmethod

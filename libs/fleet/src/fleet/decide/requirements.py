@@ -11,10 +11,11 @@ from typing import Final
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
-from daggerspec import master, query, secrets
+from daggerspec import master, secrets
 from fleet.fold.dagger import Dagger
 from fleet.fold.fleet import Fleet
 from fleet.fold.hosts import Standing
+from fleet.fold.resolve import find_references
 
 USERS: Final = "users"
 """Word of a host whose drivers all run as its scheduler does."""
@@ -63,8 +64,8 @@ def list_registered_words(fleet: Fleet) -> list[str]:
 
 def find_files(fleet: Fleet, spec: spec_pb2.DaggerSpec) -> frozenset[str]:
     """Find the absolute paths that a driver reads on its host: of secrets and of reference tables."""
-    tables = (entry.value for name, entry in fleet.references.items() if query.may_read(spec, name))
-    return _find_secret_files(fleet, _list_messages(fleet, spec)) | _find_table_files(tables)
+    tables = _find_table_files(find_references(fleet, spec))
+    return _find_secret_files(fleet, _list_messages(fleet, spec)) | tables
 
 
 def _find_secret_files(fleet: Fleet, messages: Iterable[Message]) -> frozenset[str]:

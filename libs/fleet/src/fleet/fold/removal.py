@@ -145,7 +145,7 @@ def _kind(field: FieldDescriptor) -> str:
 
 def _uses(dagger: Dagger, kind: str, name: str) -> bool:
     if kind == "reference":
-        return query.may_read(dagger.spec, name)
+        return name in query.find_tables(dagger.spec, [name])
     if kind == "destination":
         return name in dagger.destinations
     return name in names_of(dagger.spec, kind)

@@ -10,6 +10,7 @@ journal has one message, `OutageReported`, which the log gets unchanged when it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
@@ -70,16 +71,19 @@ class Reach:
         return self.failures >= _FAILURES
 
 
-def kafka_away(reach: Reach, *, now: datetime, limit: timedelta, daggers: int) -> Finding | None:
+def kafka_away(
+    reach: Reach, *, now: datetime, limit: timedelta, count_daggers: Callable[[], int]
+) -> Finding | None:
     """Judge whether Kafka has acknowledged nothing of this monitor for too long; None without evidence.
 
-    `daggers`: number of those that are to run, none of which can be judged meanwhile.
+    `count_daggers`: counts those that are to run, none of which can be judged while it is away.
     """
     if reach.missing is None:
         return None if reach.wrote is None else Finding(False, "Kafka takes records again", reach.wrote)
     lasted = now - reach.missing
     if not reach.away or lasted < limit:
         return None
+    daggers = count_daggers()
     summary = (
         f"Kafka has taken no record of the health monitor for {format_span(lasted)}: nothing is known of"
         f" {daggers:,} {'dagger' if daggers == 1 else 'daggers'} that should run, and those that need the"

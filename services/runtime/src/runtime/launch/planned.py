@@ -67,7 +67,7 @@ def compile_rules(spec: spec_pb2.JobSpec, rules: rules_pb2.AlertRules) -> tuple[
     changed.CopyFrom(spec)
     del changed.spec.alerts[:]
     changed.spec.alerts.extend(rules.rules)
-    changed.references.extend(map(spec_pb2.ReferenceTable.FromString, rules.references))
+    changed.references.extend(alertrules.read_tables(rules))
     answer = _check_query(query.of(spec.spec), changed, LaunchCatalogue(changed))
     wrong = [*alertrules.violations("spec.alerts", changed.spec), *answer.wrong_rules("spec.alerts")]
     if wrong or answer.plan is None:

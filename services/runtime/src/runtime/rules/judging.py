@@ -151,7 +151,7 @@ class RuleJudge:
             return
         try:
             compiled = self._compile(rules) if rules.rules else ()
-            self.put(rules.revision, rules.rules, compiled, read_tables(rules))
+            self.put(rules.revision, rules.rules, compiled, alertrules.read_tables(rules))
             logger().info("rules.taken", revision=rules.revision, rules=len(rules.rules))
         except Exception as error:  # noqa: BLE001 - the rules before stay in force, and its heartbeat says so
             logger().warning("rules.refused", revision=rules.revision, why=str(error))
@@ -261,11 +261,6 @@ class RuleJudge:
         self._file.write(memory, waiting)
         self._is_waiting_saved = bool(waiting)
         self._saved_at = time.monotonic()
-
-
-def read_tables(rules: rules_pb2.AlertRules) -> list[spec_pb2.ReferenceTable]:
-    """Read the reference tables of rules. Raises: DecodeError."""
-    return [spec_pb2.ReferenceTable.FromString(one) for one in rules.references]
 
 
 def _list_active(memory: Memory, rule: JudgedRule) -> frozenset[Key]:
