@@ -88,7 +88,8 @@ class Driver:
         launch = self._launch
         plan = planned.check_spec(self._spec)
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
-        launch.heartbeat.update(partial(progress.set_warnings, warnings=warnings))
+        publish_warnings = partial(launch.heartbeat.update, partial(progress.set_warnings, warnings=warnings))
+        publish_warnings()
         references = self._references(plan)
         is_shadow = not launch.writing.is_set()
         choose = checkpoint.begin_shadow if is_shadow else checkpoint.choose
@@ -166,6 +167,7 @@ class Driver:
             listener.check()
 
         warnings += divide_state(launch, chosen.path, check)  # the listener has this list
+        publish_warnings()  # the listener's come only behind the first batch, which may be a long one
         if launch.must_stop():
             return
         while assembled.closing:
