@@ -574,6 +574,24 @@ async def test_without_the_broker_nobody_is_told_anything_and_with_it_again_what
 
 
 @pytest.mark.long
+async def test_a_monitor_whose_broker_is_gone_ends_within_a_minute(stage: Stage) -> None:
+    with Proxy(port_of(f"//{stage.kafka}"), kafka=True) as broker:
+        stage.kafka = f"127.0.0.1:{broker.port}"
+        monitor = stage.process()
+        try:
+            await stage.until_event("MonitorStarted")
+            broker.cut()
+            await asyncio.to_thread(lasting, 20)  # its consumer has noticed
+            monitor.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(monitor.wait, DEADLINE_S)
+        finally:
+            monitor.kill()
+            monitor.wait(timeout=30)
+
+    assert monitor.returncode == 0
+
+
+@pytest.mark.long
 async def test_a_broker_that_is_gone_pages_once_and_the_log_gets_it_when_it_is_back(stack: Stack) -> None:
     async with stage_on(stack.kafka) as stage:
         stage.silence_s, stage.progress_s, stage.kafka_away_s = 10, 120, 10

@@ -194,7 +194,7 @@ async def _host(monitor: Monitor, kafka: Connection, topic: str, others: Sequenc
     ends = [asyncio.create_task(app.wait_until_stopped()), asyncio.create_task(deaf.wait())]
     await asyncio.wait([*others, *ends], return_when=asyncio.FIRST_COMPLETED)
     hosted, _ = ends
-    await (host.end_stuck(app) if deaf.is_set() else app.stop())
+    await host.stop(app)
     for task in ends:
         if not task.done():
             task.cancel()

@@ -121,10 +121,10 @@ def build(
     return app
 
 
-async def end_stuck(app: faust.App) -> None:
-    """Stop an application whose consumer is stuck. To stop, the consumer commits and leaves its group, and
-    retries that for ever: after _STOP_S all tasks of its thread are cancelled, and the application is
-    abandoned.
+async def stop(app: faust.App) -> None:
+    """Stop an application within 2 * _STOP_S, also one whose consumer is stuck or has no Kafka. To stop, the
+    consumer commits and leaves its group, and retries that for ever: after _STOP_S all tasks of its thread
+    are cancelled, and the application is abandoned. Raises: what the application fails with as it stops.
     """
     stopping = asyncio.create_task(app.stop())
     await asyncio.wait({stopping}, timeout=_STOP_S)
