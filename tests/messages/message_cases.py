@@ -6,7 +6,7 @@ Their events are as the monitor decides them; what it finds is as its conditions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -254,7 +254,7 @@ def _fire_rule(
 def _with_past(alert: Alert) -> Alert:
     """Return the alert as one that was open four times in the week before."""
     begins = (NOON - timedelta(days=day, hours=3 * day) for day in (6, 4, 2, 1))
-    return replace(alert, past=tuple(Span(begin, begin + 40 * MINUTE) for begin in begins))
+    return alert._replace(past=tuple(Span(begin, begin + 40 * MINUTE) for begin in begins))
 
 
 def _resolve(alert: Alert, summary: str) -> Alert:
@@ -370,5 +370,5 @@ def _receiver_test() -> Page:
     )
     fired.since.FromDatetime(NOON)
     return Page(
-        Notify(replace(alert, fired=fired, fired_at=NOON), "pricing/slack", 1, is_test=True), PORTAL, NOON
+        Notify(alert._replace(fired=fired, fired_at=NOON), "pricing/slack", 1, is_test=True), PORTAL, NOON
     )

@@ -38,7 +38,7 @@ def test_open_is_what_is_wrong_and_what_fires_until_it_is_resolved() -> None:
     )
     mending = turn(WELL, 20)
     resolved = turn(WELL, 51)
-    ledger.alerts["d", FAILED] = replace(ledger.alert("d", FAILED), resolved=alerts_pb2.AlertResolved())
+    ledger.alerts["d", FAILED] = ledger.alert("d", FAILED)._replace(resolved=alerts_pb2.AlertResolved())
     after = turn(WELL, 52)
 
     assert [before, waiting, fired] == [type(None), type(None), alerts_pb2.AlertFired]

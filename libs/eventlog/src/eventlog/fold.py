@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from eventlog.log import LogDamaged, LogReplaced
 from eventlog.record import LogPosition, Record
@@ -27,8 +27,7 @@ class Fold(Protocol[A_co]):
         """Fold one record in and return what it did. Never raises, whatever record stands in the topic."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step(Generic[A]):
+class Step(NamedTuple, Generic[A]):  # as Record
     """A record, and what the fold made of it."""
 
     record: Record

@@ -77,8 +77,7 @@ class Record(NamedTuple):  # a frozen dataclass takes three times as long to mak
     """Serialised message, unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogPosition:
+class LogPosition(NamedTuple):  # as Record
     """Position in a log, with a digest that identifies the log. Stored beside state that was made from it."""
 
     sequence: int = -1

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
@@ -25,6 +26,8 @@ MAX_SUMMARY: Final = 500
 MOST_KEYS: Final = 100_000
 """Keys of all rules of a dagger that are remembered; further ones are not judged until there is room."""
 _MAX_URL: Final = 1_024
+_REMEMBERED: Final = 16_384
+"""Digests of keys that are remembered: a fold of a log meets the same incidents again and again."""
 
 MOST_LIMIT_COLUMNS: Final = 20
 """Columns of a reference table that a rule reads."""
@@ -52,7 +55,12 @@ def key_digest(key: Mapping[str, str]) -> str:
     """Return a digest of the values that an incident is of, by column; empty for no values."""
     if not key:
         return ""
-    return digest_texts(part for name in sorted(key) for part in (name, key[name]))
+    return _digest_items(tuple(sorted(key.items())))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _digest_items(items: tuple[tuple[str, str], ...]) -> str:
+    return digest_texts(part for item in items for part in item)
 
 
 def digest_texts(texts: Iterable[str]) -> str:

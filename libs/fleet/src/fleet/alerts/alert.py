@@ -12,10 +12,11 @@ next, which says all of it. The health monitor decides when an alert fires, `rou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from daggers.v1 import alerts_pb2, events_pb2
 
@@ -55,6 +56,10 @@ GroupNotification: TypeAlias = alerts_pb2.GroupNotificationSent | alerts_pb2.Gro
 # ---- State -------------------------------------------------------------------------------------------------
 
 
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+"""Mapping without entries, which nobody can change."""
+
+
 class Span(NamedTuple):
     """From when an incident was open until when."""
 
@@ -62,8 +67,7 @@ class Span(NamedTuple):
     end: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):  # as Alert
     """Progress of delivering the newest notice to one receiver."""
 
     attempts: int = 0
@@ -90,15 +94,14 @@ class Acknowledgement:
     """Name of the receiver that called back; empty of one that a gateway was asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
+class Alert(NamedTuple):  # a frozen dataclass takes five times as long to change; a start changes millions
     """The newest incident of a dagger and a condition."""
 
     dagger: str
     condition: Condition
     rule: str = ""
     """Name of the rule, of ALERT_CONDITION_RULE; empty of all others."""
-    key: Mapping[str, str] = field(default_factory=dict)
+    key: Mapping[str, str] = NOTHING
     """Key that the rule is true of: values by column."""
     incident: int = 0
     """Its ordinal; 0 before the first."""
@@ -107,11 +110,11 @@ class Alert:
     resolved: alerts_pb2.AlertResolved | None = None
     """None while it is open."""
     resolved_at: datetime | None = None
-    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    deliveries: Mapping[str, Delivery] = NOTHING
     """By receiver: the newest notice's."""
     acknowledgement: Acknowledgement | None = None
     """The newest, whether or not it still counts."""
-    acknowledgement_deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    acknowledgement_deliveries: Mapping[str, Delivery] = NOTHING
     """By receiver that takes acknowledgements: the newest one's."""
     callbacks: frozenset[str] = frozenset()
     """Ids of the callbacks of receivers that changed who looks after the incident."""
@@ -276,8 +279,7 @@ def evolve(alert: Alert, event: Event, time: datetime, sequence: int = -1) -> Al
             if not alert.firing or incident != alert.incident:
                 return alert
             untold = {name: _begin_delivery(alert, name) for name in alert.deliveries}
-            return replace(
-                alert,
+            return alert._replace(
                 resolved=event,
                 resolved_at=time,
                 deliveries=untold,
@@ -318,8 +320,7 @@ def acknowledge(alert: Alert, incident: int, given: Acknowledgement, callback: s
     if before is not None and replace(before, time=given.time) == given:
         return alert
     others = () if alert.is_routed else (name for name in alert.deliveries if name != given.receiver)
-    return replace(
-        alert,
+    return alert._replace(
         acknowledgement=given,
         acknowledgement_deliveries=dict.fromkeys(filter(acknowledges, others), Delivery()),
         callbacks=_add_callback(alert, callback),
@@ -336,7 +337,7 @@ def unacknowledge(alert: Alert, incident: int, receiver: str = "", callback: str
     if before is None or not is_current or (receiver and before.receiver != receiver):
         return alert
     callbacks = _add_callback(alert, callback)
-    return replace(alert, acknowledgement=None, acknowledgement_deliveries={}, callbacks=callbacks)
+    return alert._replace(acknowledgement=None, acknowledgement_deliveries={}, callbacks=callbacks)
 
 
 def _add_callback(alert: Alert, callback: str) -> frozenset[str]:
@@ -346,10 +347,10 @@ def _add_callback(alert: Alert, callback: str) -> frozenset[str]:
 def keep_shown(alert: Alert) -> Alert:
     """Take a routed alert that fires anew for told where it is shown as open still: groups tell no more."""
     deliveries = {
-        name: replace(delivery, done=delivery.shows_open, attempts=int(delivery.shows_open))
+        name: delivery._replace(done=delivery.shows_open, attempts=int(delivery.shows_open))
         for name, delivery in alert.deliveries.items()
     }
-    return replace(alert, deliveries=deliveries)
+    return alert._replace(deliveries=deliveries)
 
 
 def note_group_attempt(alert: Alert, event: GroupNotification, *, firing: bool) -> Alert:
@@ -366,15 +367,15 @@ def note_group_attempt(alert: Alert, event: GroupNotification, *, firing: bool) 
         not_before = event.not_before.ToDatetime(tzinfo=UTC) if again else None
         shows_open = firing or before.shows_open
         after = Delivery(notice.attempt, not_before, done=not again, failure=failure, shows_open=shows_open)
-    return replace(alert, deliveries={**alert.deliveries, notice.receiver: after})
+    return alert._replace(deliveries={**alert.deliveries, notice.receiver: after})
 
 
 def give_up_untold(alert: Alert) -> Alert:
     """Tell nobody of an end who was not told of a begin: the alert was held back until it was over."""
     deliveries = {
-        name: replace(delivery, done=not delivery.shows_open) for name, delivery in alert.deliveries.items()
+        name: delivery._replace(done=not delivery.shows_open) for name, delivery in alert.deliveries.items()
     }
-    return replace(alert, deliveries=deliveries)
+    return alert._replace(deliveries=deliveries)
 
 
 def _begin_delivery(alert: Alert, receiver: str) -> Delivery:
@@ -398,8 +399,8 @@ def _record_attempt(alert: Alert, event: Notification, sequence: int) -> Alert:
     after = Delivery(event.attempt, not_before, done=not again, failure=failure, shows_open=shows_open)
     noted = {**deliveries, event.receiver: after}
     if is_acknowledgement:
-        return replace(alert, acknowledgement_deliveries=noted, sequence=sequence)
-    return replace(alert, deliveries=noted, sequence=sequence)
+        return alert._replace(acknowledgement_deliveries=noted, sequence=sequence)
+    return alert._replace(deliveries=noted, sequence=sequence)
 
 
 # ---- Next notification -------------------------------------------------------------------------------------

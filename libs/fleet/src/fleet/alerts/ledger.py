@@ -56,6 +56,7 @@ _CAUSE_CONDITIONS: Final = frozenset(
     for condition in alerts_pb2.AlertCondition.values()
     if condition_label(condition) in CAUSE_CONDITIONS
 )
+_NOTIFICATIONS: Final = (alerts_pb2.NotificationSent, alerts_pb2.NotificationFailed)
 _LONGEST_INTERVAL: Final = timedelta(days=1)
 """From look to look at a group, at most."""
 
@@ -278,10 +279,10 @@ class Ledger:
 
     def _evolve(self, event: Event, record: Record) -> bool:
         time = record.time
-        if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
+        if isinstance(event, _NOTIFICATIONS):
             self._note_attempt(event.receiver, time)
-        if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
-            self._pause(event.receiver, event.not_before.ToDatetime(tzinfo=UTC))
+            if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
+                self._pause(event.receiver, event.not_before.ToDatetime(tzinfo=UTC))
         name = subject(event.meta), event.meta.condition
         before = self.alerts.get(name) or self.alert_of(event.meta)
         after = evolve(before, event, time, record.sequence)
@@ -402,7 +403,7 @@ class Ledger:
         for receiver in before.deliveries if before else ():
             self._undelivered.get(receiver, {}).pop(name, None)
         is_stamped = alert.sequence == record.sequence
-        self.alerts[name] = alert if is_stamped else replace(alert, sequence=record.sequence)
+        self.alerts[name] = alert if is_stamped else alert._replace(sequence=record.sequence)
         if alert.firing:
             self._open[name] = None
         for deliveries in () if alert.is_routed else (alert.deliveries, alert.acknowledgement_deliveries):

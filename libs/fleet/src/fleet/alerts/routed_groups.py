@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -191,7 +190,7 @@ def name_of(alert: Alert) -> Name:
 
 def _open(alert: Alert) -> Alert:
     """Return an alert as it was while it was open: it may be over since the look."""
-    return alert if alert.firing else replace(alert, resolved=None, resolved_at=None)
+    return alert if alert.firing else alert._replace(resolved=None, resolved_at=None)
 
 
 def _rank(alert: Alert) -> tuple[int, datetime, str]:

@@ -101,7 +101,7 @@ class ReceiverTests:
         await asyncio.sleep(channel.receiver.PACE.total_seconds())
         resolved = alerts_pb2.AlertResolved(meta=alert.meta(), summary="The test is over. Nothing is wrong.")
         resolved.until.FromDatetime(self._clock())
-        over = replace(alert, resolved=resolved, resolved_at=self._clock())
+        over = alert._replace(resolved=resolved, resolved_at=self._clock())
         return await self._webhooks.send(channel, replace(notify, alert=over), now=self._clock())
 
 
@@ -124,4 +124,4 @@ def _build_alert(test: ReceiverTest, now: datetime) -> Alert:
         domain=events_pb2.ERROR_DOMAIN_UNSPECIFIED,
     )
     fired.since.FromDatetime(now)
-    return replace(alert, fired=fired, fired_at=now)
+    return alert._replace(fired=fired, fired_at=now)
