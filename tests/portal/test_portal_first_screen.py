@@ -138,6 +138,22 @@ def test_the_chart_begins_with_selects_first_number_and_lists_all_lines_under_th
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
+@pytest.mark.parametrize("width", [1440, 1280, 360])
+def test_pause_stands_beside_the_heading_of_the_chart(visit: Opened, width: int) -> None:
+    one = visit()
+    one.page.set_viewport_size({"width": width, "height": 900})
+    card = open_full(one).get_by_role("region", name="Live rows")
+    expect(card.get_by_role("button", name="CSV")).to_be_visible()
+    heading, pause = (
+        card.get_by_role(role, name=name).bounding_box()
+        for role, name in (("heading", re.compile("orders")), ("button", "Pause"))
+    )
+
+    assert heading is not None
+    assert pause is not None
+    assert pause["y"] <= heading["y"] + heading["height"] / 2 <= pause["y"] + pause["height"]
+
+
 def test_an_address_has_all_of_the_chart_and_says_when_there_were_no_rows(visit: Opened) -> None:
     one = visit()
     page = open_full(one)

@@ -72,6 +72,7 @@ def test_the_chart_and_clusters_lead_to_grafana_where_the_setting_says(visit: Op
     serve_rows(without.page, [])
     page = one.open("/daggers/completed_bookings", "completed_bookings")
     page.get_by_text("How this is read").click()
+    expect(page.get_by_label("Query for Grafana")).to_contain_text('"daggers"')  # its cluster was read
     link = page.get_by_role("link", name="Open in Grafana")
     expect(link).to_have_attribute("href", re.compile(r"^https://grafana\.example/explore\?.*panes="))
     panes = json.loads(httpx.URL(link.get_attribute("href") or "").params["panes"])

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
 import s2sphere
 from daggers.v1 import output_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -18,6 +19,8 @@ from tests.portal.portal_live import DAY_S, ENVELOPE, WINDOW_S
 
 Opened = Callable[..., Visit]
 WINDOWS = 3
+MAP_PX = 300
+"""The least width that a map is drawn in."""
 MAP, HEADING = "/daggers/completed_bookings/map", "Map of completed_bookings"
 
 
@@ -127,6 +130,21 @@ def test_a_day_before_is_taken_off(visit: Opened) -> None:
 
     expect(row.get_by_role("cell").nth(1)).to_have_text("0")
     expect(legend).to_contain_text("as before")
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1024, 360])
+def test_no_column_of_the_table_stands_behind_its_edge(visit: Opened, width: int) -> None:
+    one = visit()
+    one.page.set_viewport_size({"width": width, "height": 900})
+    serve_cells(one.page, city())
+    page = one.open(MAP, HEADING)
+    table = page.get_by_role("region", name="Cells by value")
+    for comparison, columns in (("No comparison", 3), ("Less a day before", 5)):
+        page.get_by_label("Compare").select_option(comparison)
+        expect(table.get_by_role("row").nth(1).get_by_role("cell")).to_have_count(columns)
+
+        assert table.evaluate("grid => grid.scrollWidth - grid.clientWidth") == 0
+        assert page.locator("canvas").first.evaluate("canvas => canvas.clientWidth") >= MAP_PX
 
 
 _BLOBS = """

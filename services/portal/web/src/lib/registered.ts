@@ -1,6 +1,6 @@
 import type { Dagger } from "../gen/daggers/v1/dagger_pb.ts";
 import type { ClusterUse } from "../gen/daggers/v1/catalog_service_pb.ts";
-import type { Cluster, Stream } from "../gen/daggers/v1/spec_pb.ts";
+import type { Cluster, ReferenceTable, Stream } from "../gen/daggers/v1/spec_pb.ts";
 import { pages } from "./read.svelte.ts";
 import { access, catalog, daggers } from "./rpc.ts";
 import { session } from "./session.svelte.ts";
@@ -23,6 +23,11 @@ export const clustersOf = (signal: AbortSignal): Promise<Cluster[]> =>
   pages(
     (pageToken) => catalog.listClusters({ pageToken }, { signal }),
     (page) => page.clusters,
+  );
+export const referencesOf = (signal: AbortSignal): Promise<ReferenceTable[]> =>
+  pages(
+    (pageToken) => catalog.listReferences({ pageToken }, { signal }),
+    (page) => page.references,
   );
 /** Every cluster, with what runs there. */
 export const clustersInUse = (signal: AbortSignal): Promise<[Cluster, ClusterUse | undefined][]> =>

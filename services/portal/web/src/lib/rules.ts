@@ -9,6 +9,7 @@ import { lasting, many, ms, zoned } from "./format.ts";
 import { statement, within } from "./form.ts";
 import { grave, needed } from "./judged.ts";
 import { unprefixed } from "./rows.ts";
+import { limitsText, withTable } from "./rulelimits.ts";
 import { selected } from "./select.ts";
 
 /** How soon a person has to look: what a rule may say. */
@@ -69,7 +70,10 @@ const FIRST_SILENCE = 600_000;
 export const withKind = (rule: AlertRule, kind: Kind): AlertRule =>
   kind === "condition"
     ? { ...rule, absent: undefined }
-    : withSilence({ ...withEnding(withHold(rule, "", ""), "false", ""), when: "" }, FIRST_SILENCE);
+    : withSilence(
+        { ...withTable(withEnding(withHold(rule, "", ""), "false", ""), "", []), when: "" },
+        FIRST_SILENCE,
+      );
 /** A rule that fires for keys without a row for so many ms. */
 export const withSilence = (rule: AlertRule, ms: number): AlertRule => ({
   ...rule,
@@ -86,9 +90,6 @@ export const timeOf = (amount: string, unit: string): number => Number(amount) *
 /** What a rule fires by, in a line. */
 export const causeText = (rule: AlertRule): string =>
   rule.absent ? `no row for ${lasting(durationMs(rule.absent))}` : (rule.when || "–") + limitsText(rule);
-/** The reference table that has the limits of a rule, which only files write. */
-const limitsText = ({ limits }: AlertRule): string =>
-  limits ? `, limits of ${limits.reference} by ${limits.key.join(", ")}` : "";
 /** Until when a rule has not enough past to be true of anything; empty: it has enough. */
 export function learningText(learning: readonly LearningRule[], rule: string): string {
   const own = learning.find((each) => each.rule === rule);
@@ -146,7 +147,7 @@ export interface Limit {
   value: number;
 }
 /** A column's name as a condition has it. */
-const quoted = (column: string): string =>
+export const quoted = (column: string): string =>
   /^[A-Za-z_]\w*$/.test(column) ? column : `\`${column.replaceAll("`", "``")}\``;
 /** A number as a condition has it: each digit, and no exponent. */
 export function decimal(value: number): string {
@@ -178,16 +179,21 @@ export const blankRule = (): AlertRule => create(AlertRuleSchema);
 
 /** Where findings have the rule at a place. */
 export const pathOf = (at: number): string => `spec.alerts[${at}]`;
+/** A part of a rule, and of its limits. */
+const PART = /^spec\.alerts\[(\d+)\]\.?((?:limits\.)?\w*)/;
+const partOf = (finding: Finding): string => PART.exec(finding.field)?.[2] ?? "";
 /** What stands in a part of a rule, for who asks whether anything was typed there. */
 const TYPED: Record<string, (rule: AlertRule) => unknown> = {
   name: (rule) => rule.name,
   when: (rule) => rule.when,
+  "limits.key": (rule) => rule.limits?.key.join() ?? "",
 };
 /** What is wrong with the parts of rules. What nobody has typed yet is no mistake until `all` is asked for. */
 export function faults(found: readonly Finding[], rules: readonly AlertRule[], all: boolean): Finding[] {
   return found.filter((each) => {
     if (!grave(each) && !needed(each)) return false;
-    const [, at, part] = /^spec\.alerts\[(\d+)\]\.?(\w*)/.exec(each.field) ?? [];
+    const at = PART.exec(each.field)?.[1];
+    const part = partOf(each);
     if (at === undefined) return within(each.field, "spec.alerts");
     const rule = rules[Number(at)];
     return all || !rule || !part || (TYPED[part]?.(rule) ?? true) !== "";
@@ -202,7 +208,9 @@ const TITLES: Record<string, string> = {
   for_time: "The time",
   resolve_when: "The condition",
   clear: "The share",
-  limits: "The table of limits",
+  "limits.reference": "The table of limits",
+  "limits.key": "The key of the table",
+  "limits.columns": "The columns of the table",
   key: "The key",
   severity: "The severity",
   summary: "The summary",
@@ -211,9 +219,8 @@ const TITLES: Record<string, string> = {
 /** What is wrong with a part of a rule, in one sentence. */
 export function faultText(finding: Finding): string {
   const found = statement(finding);
-  const part = /^spec\.alerts\[\d+\]\.(\w+)/.exec(finding.field)?.[1] ?? "";
   const whole = finding.line > 0 || finding.code === "DUPLICATE" || /^[A-Z0-9]/.test(found);
-  return capital(whole ? found : `${TITLES[part] ?? ""} ${found}`.trim());
+  return capital(whole ? found : `${TITLES[partOf(finding)] ?? ""} ${found}`.trim());
 }
 
 /** What of a dagger's open alerts is of a rule. */

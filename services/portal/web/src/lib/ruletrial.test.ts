@@ -9,7 +9,7 @@ import {
   PreviewRuleSchema,
 } from "../gen/daggers/v1/preview_pb.ts";
 import { type RuleObserved, RuleObservedSchema, RuleState } from "../gen/daggers/v1/rules_pb.ts";
-import { clock, several } from "./format.ts";
+import { several, zoned } from "./format.ts";
 import { bands, incidents, keyText, notes, outcome } from "./ruletrial.ts";
 
 const NOON = Date.UTC(2026, 0, 1, 12);
@@ -57,7 +57,7 @@ describe("a test of rules", () => {
     expect(outcome(BUSY, incidents(BUSY).slice(0, 1), done)).toBe("would have fired once, 4 min in all");
   });
   it("says how near it came where it never fired, and that nothing matched", () => {
-    const near = `never fired: nearest 0.043 of 0.05 at ${clock(NOON)}`;
+    const near = `never fired: nearest 0.043 of 0.05 at ${zoned(NOON)}`;
     expect(outcome(NEVER, [], ended([NEVER]))).toBe(near);
     expect(outcome(create(PreviewRuleSchema), [], ended([]))).toBe("never fired");
     const nothing = ended([NEVER], { empty: Empty.FILTERED });
@@ -71,7 +71,7 @@ describe("a test of rules", () => {
   it("says up to when windows were judged, what is left out, and a host that cannot", () => {
     const many = create(PreviewRuleSchema, { rule: "busy", observedLeftOut: 12n });
     expect(notes(ended([many]))).toEqual([
-      `Windows up to ${clock(NOON + 30 * MINUTE)} were judged.`,
+      `Windows up to ${zoned(NOON + 30 * MINUTE)} were judged.`,
       "Further firings and ends of busy are left out: 12.",
     ]);
     expect(notes(create(PreviewDoneSchema))[0]).toContain("an earlier version");

@@ -1,6 +1,6 @@
 import type { PreviewDone, PreviewRule } from "../gen/daggers/v1/preview_pb.ts";
 import { type RuleObserved, RuleState } from "../gen/daggers/v1/rules_pb.ts";
-import { clock, count, ms, several } from "./format.ts";
+import { count, ms, several, zoned } from "./format.ts";
 import { LOCALES } from "./locale.ts";
 
 /** How far a test of rules looks back: what it is called, and minutes. */
@@ -75,7 +75,7 @@ export function outcome(rule: PreviewRule, found: readonly Incident[], done: Pre
   }
   if (done.empty) return "no data matched";
   if (rule.nearest === undefined || rule.limit === undefined) return "never fired";
-  const at = clock(ms(rule.nearestWindow));
+  const at = zoned(ms(rule.nearestWindow));
   return `never fired: nearest ${figure.format(rule.nearest)} of ${figure.format(rule.limit)} at ${at}`;
 }
 
@@ -87,5 +87,5 @@ export function notes(done: PreviewDone): string[] {
   const more = done.rules.rules
     .filter((each) => each.observedLeftOut)
     .map((each) => `Further firings and ends of ${each.rule} are left out: ${count(each.observedLeftOut)}.`);
-  return until === null ? more : [`Windows up to ${clock(until)} were judged.`, ...more];
+  return until === null ? more : [`Windows up to ${zoned(until)} were judged.`, ...more];
 }

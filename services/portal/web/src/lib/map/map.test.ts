@@ -325,7 +325,7 @@ describe("the cells of a map", () => {
 
 describe("the least size of cells", () => {
   it("is made up by a line of the cell's own colour, and large cells have an edge", () => {
-    expect([0, 1, 5.8, 6.5, 40].map(around)).toEqual([LEAST_PX, LEAST_PX - 1, 0.5, 0.5, 0.8]);
+    expect([0, 1, 6.5, 6.8, 40].map(around)).toEqual([LEAST_PX, LEAST_PX - 1, 0.5, 0.5, 0.8]);
   });
   it("lets a cell be pointed at that is smaller than what is drawn of it", () => {
     const shapes = new Shapes();

@@ -25,7 +25,7 @@ const LINES_APART = 110;
 const AROUND = 3;
 const EDGES_FROM = 7;
 /** Pixels across that a cell has at least: in a view of several cities each of them is seen. */
-export const LEAST_PX = 6;
+export const LEAST_PX = 7;
 
 /** How wide a line around a cell is, in pixels: of its own colour it is what the cell lacks of the least size. */
 export const around = (pixels: number): number =>
