@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from daggers.v1 import alerts_pb2
 
 from fleet.alerts.alert import PLATFORM, GroupNotification, Notify
+from fleet.alerts.ending_silences import SilenceNotification
 from fleet.alerts.ledger import Ledger
 from health_monitor.alerts import routing
 from health_monitor.alerts.alert import Policy, conclude
@@ -188,4 +189,4 @@ class SimulatedMonitor:
 
     @staticmethod
     def _target(event: Any) -> Any:
-        return event.notice if isinstance(event, GroupNotification) else event.meta
+        return event.notice if isinstance(event, GroupNotification | SilenceNotification) else event.meta

@@ -28,6 +28,8 @@ from tests.nights.receivers import (
     name_notice,
 )
 
+from daggerspec.alertrules import digest
+from daggerspec.receivers import takes_announcements
 from daggersql.rules.incidents import MOST_INCIDENTS
 from eventlog import Draft, Record, read_record
 from fleet import Dagger, Fleet
@@ -37,6 +39,7 @@ from fleet.alerts.routed_groups import Name, name_of
 from fleet.alerts.routing import inhibition
 from fleet.alerts.routing.grouping import PART
 from fleet.alerts.routing.labels import Labels, list_labels
+from fleet.alerts.routing.silences import ENDS_SOON, find_freed, list_ending
 from fleet.conditions.finding import Finding
 from fleet.fold.phases import RUNNING, STOPPED
 from health_monitor.receivers import Outcome, Success, Temporary
@@ -46,6 +49,8 @@ SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 BUSY, CALM_TIME = 15 * MINUTE, 25 * MINUTE
 """Time in which things happen, and time behind it in which nothing does and all receivers take messages."""
 CALM_STEP_S: Final = 30
+LONG_SILENCES: Final = 7 * MINUTE
+"""Time up to which silences begin that end by themselves while nothing happens."""
 PATIENCE: Final = 45 * SECOND
 """Time without a leader's turn after which the other monitor claims."""
 SOON: Final = 60 * SECOND
@@ -107,6 +112,8 @@ class OncallNight:
         self._all_free_at = NOON
         self._captive_at: dict[Name, datetime] = {}
         """When an alert was last held back."""
+        self._freed_since: dict[tuple[str, str], datetime] = {}
+        """By silence that is about to end, and receiver: since when it holds something back."""
         self._labels: dict[Incident, Labels] = {}
         self._first_sent: dict[Incident, datetime] = {}
         self._standing: dict[str, datetime] = {}
@@ -236,12 +243,15 @@ class OncallNight:
         for monitor in self.random.sample(self.monitors, len(self.monitors)):
             self._advance(monitor)
         self._note_free()
+        self._note_ending()
         self._check_unfired()
 
     def _begin_calm(self) -> None:
         for receiver in self.receivers.values():
             receiver.trouble, receiver.well_since = "", receiver.well_since or self.now
         for silence in list(self.truth.silences.values()):
+            if silence.end - silence.begin > ENDS_SOON:
+                continue
             self.append(alerts_pb2.SilenceExpired(silence_id=silence.id, actor="ann"))
         for name, condition in CAUSES.items():
             if self.random.random() < 0.8:
@@ -306,8 +316,15 @@ class OncallNight:
         name = subject(meta)
         if observed.state not in _FIRES:
             self._unfired.pop(name, None)
-        elif not self._is_open((name, CONDITION)):
+        elif not self._is_open((name, CONDITION)) and self._is_in_force(observed):
             self._unfired.setdefault(name, (self.now, observed))
+
+    def _is_in_force(self, observed: rules_pb2.RuleObserved) -> bool:
+        """Tell whether a dagger has the rule by which something was observed: a batch that is repeated may be
+        older than its removal.
+        """
+        rules = self.fleet.daggers[observed.dagger].spec.alerts
+        return any(rule.name == observed.rule and digest(rule) == observed.digest for rule in rules)
 
     def _is_open(self, name: Name) -> bool:
         alert = self.truth.alerts.get(name)
@@ -372,7 +389,10 @@ class OncallNight:
             reason="work",
         )
         silence.begin.FromDatetime(self.now)
-        silence.end.FromDatetime(self.now + self.random.randrange(1, 10) * MINUTE)
+        minutes = self.random.randrange(1, 10)
+        if minutes > 7 and self.now < NOON + LONG_SILENCES:
+            minutes += 8  # long enough for its end to be announced
+        silence.end.FromDatetime(self.now + minutes * MINUTE)
         self.append(alerts_pb2.SilenceCreated(silence=silence))
 
     def _acknowledge(self) -> None:
@@ -443,7 +463,9 @@ class OncallNight:
     def note_decision(self, notify: Notify) -> None:
         """Check that a message may be sent now: its sender has read all that is in the log."""
         receiver, name = self.receivers[notify.receiver], name_notice(notify)
-        if notify.group is None:
+        if notify.ending is not None:
+            self._check_announcement(notify)
+        elif notify.group is None:
             if self.truth.find_silence(notify.alert, self.now) is not None:
                 self._fail(f"{name}: sent while it is silenced")
             if self._has_cause(notify.alert):
@@ -463,6 +485,43 @@ class OncallNight:
             self._fail(f"{notify.receiver}: called before {receiver.limited_until}")
         if receiver.attempted_at is not None and self.now < receiver.attempted_at + PACE:
             self._fail(f"{notify.receiver}: called twice within {PACE}")
+
+    def _check_announcement(self, notify: Notify) -> None:
+        """Check that a silence is about to end, and holds back all that it is said to."""
+        assert notify.ending is not None
+        silence = notify.ending.silence
+        if not silence.end - ENDS_SOON <= self.now < silence.end:
+            self._fail(f"{silence.id}: announced {silence.end - self.now} before its end")
+        for alert in notify.ending.alerts:
+            if not self._is_open(name_of(alert)) or not silence.matches(self._list_labels(alert)):
+                self._fail(f"{silence.id}: it does not hold back {incident_of(alert)}")
+
+    def _note_ending(self) -> None:
+        """Note since when silences that are about to end hold something back, and check those that end."""
+        silences = self.truth.silences
+        causes = self.truth.find_causes()
+        alerts = [alert for alert in self.truth.list_open() if name_of(alert) not in causes]
+        freed = {
+            (silence.id, receiver)
+            for silence in list_ending(silences.values(), self.now)
+            for number in find_freed(silence, silences.values(), list(map(self._list_labels, alerts)))
+            for receiver in (alerts[number].fired.receivers if alerts[number].fired else ())
+            if takes_announcements(receiver)
+        }
+        for name in freed:
+            self._freed_since.setdefault(name, self.now)
+        for id_, receiver in self._freed_since.keys() - freed:
+            since = self._freed_since.pop((id_, receiver))
+            if silences[id_].end <= self.now and not silences[id_].ended_by:
+                self._check_announced(id_, receiver, since)
+
+    def _check_announced(self, silence: str, name: str, since: datetime) -> None:
+        """Check that an end was announced to whoever had no trouble, where there was time for it."""
+        receiver, begin = self.receivers[name], self.now - ANNOUNCED
+        is_well = receiver.well_since is not None and receiver.well_since <= begin
+        is_sent = receiver.accepted["silence", silence] > 0
+        if is_well and max(since, self._led_since) <= begin and not is_sent:
+            self._fail(f"{name}: {silence} ended, and that was not announced")
 
     def _check_group(self, notify: Notify) -> None:
         group = notify.group
@@ -675,6 +734,11 @@ def _read_epoch(message: Message) -> int | None:
             | alerts_pb2.NotificationFailed()
         ):
             return message.meta.epoch
-        case alerts_pb2.GroupNotificationSent() | alerts_pb2.GroupNotificationFailed():
+        case (
+            alerts_pb2.GroupNotificationSent()
+            | alerts_pb2.GroupNotificationFailed()
+            | alerts_pb2.SilenceNotificationSent()
+            | alerts_pb2.SilenceNotificationFailed()
+        ):
             return message.notice.epoch
     return None

@@ -15,12 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec.alertrules import key_digest
 from daggerspec.receivers import acknowledges
+
+if TYPE_CHECKING:
+    from fleet.alerts.ending_silences import EndingSilence
 
 Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
 Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
@@ -472,6 +475,8 @@ class Notify:
     """True if the receiver, which was told of the alert, is told that somebody looks after it."""
     is_test: bool = False
     """True if nothing is wrong: somebody wants to know whether the receiver takes it."""
+    ending: EndingSilence | None = None
+    """Silence whose end is announced; `alert` is one that it holds back. None of all else."""
 
     @property
     def notice(self) -> Notice:
