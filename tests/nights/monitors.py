@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from daggers.v1 import alerts_pb2
 
-from fleet.alerts.alert import PLATFORM, GroupNotification, Notify
+from fleet.alerts.alert import PLATFORM, GroupNotification, Notify, Turn
 from fleet.alerts.ending_silences import SilenceNotification
 from fleet.alerts.ledger import Ledger
 from health_monitor.alerts import routing
@@ -24,7 +24,6 @@ from health_monitor.receivers import Outcome
 POLICY: Final = Policy()
 PACE: Final = timedelta(seconds=2)
 WRITTEN_AT_ONCE: Final = 100
-Turn = alerts_pb2.AlertFired | alerts_pb2.AlertResolved
 
 
 class Wait(Enum):

@@ -202,6 +202,11 @@ def without_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RuleJudging, "_count_others", lambda *_: None)
 
 
+def without_changes(patch: pytest.MonkeyPatch) -> None:
+    """Leave the number of further keys at what it was at first."""
+    patch.setattr(row_rules, "_change", lambda *_: None)
+
+
 def without_announcements(patch: pytest.MonkeyPatch) -> None:
     """Let silences end of which nobody was reminded."""
     patch.setattr(EndAnnouncements, "find_turns", lambda *_: iter(()))
@@ -234,6 +239,7 @@ RULES: Final[dict[Callable[[pytest.MonkeyPatch], None], str]] = {
     without_due: "there is no incident",
     without_most_incidents: "incidents of",
     without_count: "incidents of",
+    without_changes: "incidents of",
     without_announcements: "that was not announced",
     without_note_of_announcements: "'silence', ",
 }

@@ -297,15 +297,15 @@ async def test_a_dagger_that_makes_no_progress_after_it_is_told_once_it_has_had_
 def test_a_host_and_a_dagger_that_are_heard_again_are_recovering() -> None:
     fleet, ledger = Fleet(), Ledger()
     watches = {"bookings": replace(watch.begin(NOON), heard_at=NOON + 55 * SECOND)}
-    heard = Observation(
+    back = Observation(
         fleet, ledger, watches, [], now=NOON + 60 * SECOND, hearing=NOON, limits=Limits(silence=30 * SECOND)
     )
     lost = Alert(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_UNREACHABLE)
     host = Alert(dagger="host/h2", condition=alerts_pb2.ALERT_CONDITION_HOST_AWAY)
     late = Alert(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_LATE_ROWS)
 
-    assert [recovers(lost, heard), recovers(host, heard), recovers(late, heard)] == [True, True, False]
-    assert not recovers(lost, replace(heard, now=NOON + 90 * SECOND))
+    assert [recovers(lost, back), recovers(host, back), recovers(late, back)] == [True, True, False]
+    assert not recovers(lost, replace(back, now=NOON + 90 * SECOND))
 
 
 # ---- The monitor's own absence -----------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from eventlog.tail import KafkaTail, Tail
 from fleet import ApplyResult, Fleet
-from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
+from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Turn
 from fleet.alerts.ledger import Ledger
 from fleet.conditions.condition_limits import describe_limits
 from fleet.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
@@ -286,7 +286,7 @@ class Monitor:
                 if isinstance(arrival.record.message, rules_pb2.RuleObserved):
                     self.row_rules.add(arrival.record.message)
 
-    async def _write(self, turn: alerts_pb2.AlertFired | alerts_pb2.AlertResolved) -> None:
+    async def _write(self, turn: Turn) -> None:
         """Write a turn; of one that fires also where routes of its team lead it. Raises: LogUnavailable."""
         if isinstance(turn, alerts_pb2.AlertFired):
             own = receivers_of_team(self.fleet, turn.team)

@@ -161,6 +161,7 @@ class Ledger:
                 return self._claim(record, claim)
             case (
                 alerts_pb2.AlertFired()
+                | alerts_pb2.AlertChanged()
                 | alerts_pb2.AlertResolved()
                 | alerts_pb2.NotificationSent()
                 | alerts_pb2.NotificationFailed()

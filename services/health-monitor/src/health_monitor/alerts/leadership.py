@@ -157,9 +157,11 @@ class Leadership:
         fact_id = f"{meta.epoch}/{key}/{meta.incident}/{turn}"
         if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
             fact_id += f"/{event.notice}/{event.receiver}/{event.attempt}"
+        elif isinstance(event, alerts_pb2.AlertChanged):
+            fact_id += f"/{event.change}"
         with unit_of_work("alert", turn=turn, key=key, incident=meta.incident):
             match event:
-                case alerts_pb2.AlertFired() | alerts_pb2.AlertResolved():
+                case alerts_pb2.AlertFired() | alerts_pb2.AlertChanged() | alerts_pb2.AlertResolved():
                     note(summary=event.summary)
                 case alerts_pb2.NotificationFailed():
                     note(receiver=event.receiver, attempt=event.attempt)
