@@ -27,6 +27,9 @@ from fleet.alerts.alert import (
     dedup_key_of,
     evolve,
 )
+from fleet.alerts.ending_silences import EndingSilence
+from fleet.alerts.routing.matching import parse_matcher
+from fleet.alerts.routing.silences import Silence
 from fleet.conditions.finding import Finding, Measure
 from fleet.health import advice, watch
 from fleet.health.watch import Watch
@@ -34,6 +37,7 @@ from health_monitor.alerts.alert import HeldFinding, Policy, decide
 from health_monitor.alerts.outage import Reach, kafka_away
 from health_monitor.observe.traces import Trace, build_chart
 from health_monitor.page import Page
+from health_monitor.silence_page import build_page
 
 NOON: Final = datetime(2026, 1, 31, 2, 57, 12, tzinfo=UTC)
 """Time at which alerts fire: three in the morning."""
@@ -102,6 +106,7 @@ def _cases() -> dict[str, Page]:
         "held-back": _page(failed, after=61 * MINUTE, released_at=NOON + 60 * MINUTE),
         "attempted-again": _page(failed, attempt=3, after=5 * MINUTE),
         "receiver-test": _receiver_test(),
+        "silence-ends": _ending_silence(),
         "hostile": _page(_fire_rule({"tag_api": _HOSTILE * 3, "tag_city": "7"}, (_HOSTILE * 12)[:500])),
     }
 
@@ -355,6 +360,20 @@ def _group(firing: int, *, resolved: int = 0, number: int = 1, receiver: str = "
     )
     first: Sequence[Alert] = (*turn.firing, *turn.resolved)
     return Page(Notify(first[0], receiver, 1, group=turn), PORTAL, NOON + 15 * MINUTE)
+
+
+def _ending_silence() -> Page:
+    """Build the page of a silence that holds back five daggers that failed."""
+    begin, end = NOON - 47 * MINUTE - 12 * SECOND, NOON + 12 * MINUTE + 48 * SECOND
+    matchers = map(parse_matcher, ("dagger=bookings_*", "severity!=critical"))
+    silence = Silence(
+        id="pricing/1f3c9a0b52", matchers=tuple(matchers), begin=begin, end=end,
+        author="user:ada@example.org", reason="new disk on host 2", team="pricing",
+    )  # fmt: skip
+    stuck = alerts_pb2.ALERT_CONDITION_NO_PROGRESS
+    alerts = tuple(_fire(stuck, _find_stall(), f"bookings_{index}") for index in range(5))
+    notify = Notify(alerts[0], "pricing/slack", 1, ending=EndingSilence(silence, alerts))
+    return build_page(notify, PORTAL, NOON, "")
 
 
 def _receiver_test() -> Page:

@@ -16,6 +16,7 @@ from email.policy import default
 from html import escape
 from typing import Any, Final
 
+from daggerspec.receivers import takes_announcements
 from health_monitor import receivers
 from health_monitor.page import Page
 from health_monitor.receivers import HttpRequest, MailRequest, Request
@@ -53,8 +54,10 @@ button { margin: 6px 6px 0 0; }
 
 def draw_sheet(name: str, page: Page) -> str:
     """Draw what every kind of receiver shows of a message; return HTML."""
-    cards = {kind: _draw_card(kind, build_request(kind, page)) for kind in receivers.names()}
-    first = "".join(cards.pop(kind) for kind in ("slack", "pagerduty", "email"))
+    is_announcement = page.notify.ending is not None
+    kinds = [kind for kind in receivers.names() if takes_announcements(kind) or not is_announcement]
+    cards = {kind: _draw_card(kind, build_request(kind, page)) for kind in kinds}
+    first = "".join(cards.pop(kind, "") for kind in ("slack", "pagerduty", "email"))
     return (
         f'<!DOCTYPE html><html><head><meta charset="utf-8"><style>{_STYLE}</style></head><body>'
         f'<h1>{escape(name)}</h1><div class="row">{first}</div>'

@@ -17,7 +17,7 @@ from tests.portal import browser, pictures
 _ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = _ROOT / ".cache" / "message-pictures"
 DOCUMENTS: Final = _ROOT / "docs" / "messages"
-IN_DOCUMENTS: Final = ("rule-fires", "lag-growing", "kafka-away", "group", "escalated")
+IN_DOCUMENTS: Final = ("rule-fires", "lag-growing", "kafka-away", "group", "escalated", "silence-ends")
 _WIDTH: Final = 1_530
 
 

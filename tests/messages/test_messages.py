@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.messages.message_cases import MessageCase, list_cases
-from tests.messages.message_sheets import build_request, draw_mrkdwn
+from tests.messages.message_sheets import build_request, draw_mrkdwn, draw_sheet
 
 from health_monitor.receiver import event_errors
 from health_monitor.receivers import HttpRequest, MailRequest
@@ -32,15 +32,51 @@ def mail_of(case: MessageCase) -> EmailMessage:
 
 
 @every_case
-def test_slack_shows_the_dagger_first_and_incident_and_link_last(case: MessageCase) -> None:
+def test_slack_shows_the_dagger_first_and_the_reference_and_link_last(case: MessageCase) -> None:
     text = body_of("slack", case)["text"]
     lines = text.split("\n")
 
     assert len(text) <= 4_000
     assert f"*{case.page.alert.dagger}*: " in lines[0]
-    assert lines[-1].startswith(f"incident {case.page.alert.incident}")
+    assert lines[-1].startswith(case.page.reference)
     assert f"<{case.page.link}|portal>" in lines[-1]
     assert "<!channel" not in text
+
+
+@every_case
+def test_a_sheet_has_each_receiver_that_is_sent_it(case: MessageCase) -> None:
+    sheet = draw_sheet(case.name, case.page)
+
+    assert ("<h2>pagerduty</h2>" in sheet) == (case.name != "silence-ends")
+    assert all(f"<h2>{kind}</h2>" in sheet for kind in ("slack", "email", "webhook", "alertmanager"))
+
+
+def test_the_end_of_a_silence_is_said_with_what_it_holds_back_and_how_to_go_on() -> None:
+    page = next(case.page for case in list_cases() if case.name == "silence-ends")
+
+    assert page.sentence == (
+        "the silence of dagger=bookings_* severity!=critical ends at 2026-01-31 03:10:00 UTC, and holds back"
+        " 5 open alerts"
+    )
+    assert list(page.facts) == ["silenced by", "reason", "it holds back", "next", "runbook"]
+    assert page.facts["next"] == (
+        "`daggers alerts silence 'dagger=bookings_*' 'severity!=critical' --team pricing --for 2h --reason"
+        " 'new disk on host 2'` goes on with it for 2h"
+    )
+    assert page.facts["it holds back"].endswith("; 2 more")
+    assert page.link == "https://daggers.example.org/silences"
+
+
+def test_programs_get_the_end_of_a_silence_as_what_it_is() -> None:
+    case = next(case for case in list_cases() if case.name == "silence-ends")
+    called, (alert,) = body_of("webhook", case), body_of("alertmanager", case)
+
+    assert (called["type"], called["data"]["silence"], called["data"]["alerts"]) == (
+        "silence.ending", "pricing/1f3c9a0b52", 5,
+    )  # fmt: skip
+    assert called["timestamp"] == "2026-01-31T02:55:00+00:00"
+    assert alert["labels"]["alertname"] == "DaggersSilenceEnds"
+    assert alert["endsAt"] == "2026-01-31T03:10:00.000+00:00"
 
 
 @every_case

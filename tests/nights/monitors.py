@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol
 
 from daggers.v1 import alerts_pb2
 
-from fleet.alerts.alert import PLATFORM, GroupNotification, Notify
+from fleet.alerts.alert import PLATFORM, GroupNotification, Notify, Turn
+from fleet.alerts.ending_silences import SilenceNotification
 from fleet.alerts.ledger import Ledger
 from health_monitor.alerts import routing
 from health_monitor.alerts.alert import Policy, conclude
@@ -23,7 +24,6 @@ from health_monitor.receivers import Outcome
 POLICY: Final = Policy()
 PACE: Final = timedelta(seconds=2)
 WRITTEN_AT_ONCE: Final = 100
-Turn = alerts_pb2.AlertFired | alerts_pb2.AlertResolved
 
 
 class Wait(Enum):
@@ -188,4 +188,4 @@ class SimulatedMonitor:
 
     @staticmethod
     def _target(event: Any) -> Any:
-        return event.notice if isinstance(event, GroupNotification) else event.meta
+        return event.notice if isinstance(event, GroupNotification | SilenceNotification) else event.meta

@@ -28,6 +28,8 @@ from tests.nights.receivers import (
     name_notice,
 )
 
+from daggerspec.alertrules import digest
+from daggerspec.receivers import takes_announcements
 from daggersql.rules.incidents import MOST_INCIDENTS
 from eventlog import Draft, Record, read_record
 from fleet import Dagger, Fleet
@@ -37,6 +39,7 @@ from fleet.alerts.routed_groups import Name, name_of
 from fleet.alerts.routing import inhibition
 from fleet.alerts.routing.grouping import PART
 from fleet.alerts.routing.labels import Labels, list_labels
+from fleet.alerts.routing.silences import ENDS_SOON, find_freed, list_ending
 from fleet.conditions.finding import Finding
 from fleet.fold.phases import RUNNING, STOPPED
 from health_monitor.receivers import Outcome, Success, Temporary
@@ -46,6 +49,8 @@ SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 BUSY, CALM_TIME = 15 * MINUTE, 25 * MINUTE
 """Time in which things happen, and time behind it in which nothing does and all receivers take messages."""
 CALM_STEP_S: Final = 30
+LONG_SILENCES: Final = 7 * MINUTE
+"""Time up to which silences begin that end by themselves while nothing happens."""
 PATIENCE: Final = 45 * SECOND
 """Time without a leader's turn after which the other monitor claims."""
 SOON: Final = 60 * SECOND
@@ -72,6 +77,8 @@ KEYS: Final = ("a", "b", "c")
 FLOODED: Final = 100
 """One night of so many has a rule that is true of more keys than have an incident each."""
 FLOOD_KEYS: Final = MOST_INCIDENTS + 37
+FLOOD_ENDS: Final = 10
+"""Keys of those of which it is not true any more after some minutes."""
 _FIRES: Final = (rules_pb2.RULE_STATE_FIRED, rules_pb2.RULE_STATE_CHANGED)
 
 
@@ -107,6 +114,8 @@ class OncallNight:
         self._all_free_at = NOON
         self._captive_at: dict[Name, datetime] = {}
         """When an alert was last held back."""
+        self._freed_since: dict[tuple[str, str], datetime] = {}
+        """By silence that is about to end, and receiver: since when it holds something back."""
         self._labels: dict[Incident, Labels] = {}
         self._first_sent: dict[Incident, datetime] = {}
         self._standing: dict[str, datetime] = {}
@@ -236,12 +245,15 @@ class OncallNight:
         for monitor in self.random.sample(self.monitors, len(self.monitors)):
             self._advance(monitor)
         self._note_free()
+        self._note_ending()
         self._check_unfired()
 
     def _begin_calm(self) -> None:
         for receiver in self.receivers.values():
             receiver.trouble, receiver.well_since = "", receiver.well_since or self.now
         for silence in list(self.truth.silences.values()):
+            if silence.end - silence.begin > ENDS_SOON:
+                continue
             self.append(alerts_pb2.SilenceExpired(silence_id=silence.id, actor="ann"))
         for name, condition in CAUSES.items():
             if self.random.random() < 0.8:
@@ -306,8 +318,15 @@ class OncallNight:
         name = subject(meta)
         if observed.state not in _FIRES:
             self._unfired.pop(name, None)
-        elif not self._is_open((name, CONDITION)):
+        elif not self._is_open((name, CONDITION)) and self._is_in_force(observed):
             self._unfired.setdefault(name, (self.now, observed))
+
+    def _is_in_force(self, observed: rules_pb2.RuleObserved) -> bool:
+        """Tell whether a dagger has the rule by which something was observed: a batch that is repeated may be
+        older than its removal.
+        """
+        rules = self.fleet.daggers[observed.dagger].spec.alerts
+        return any(rule.name == observed.rule and digest(rule) == observed.digest for rule in rules)
 
     def _is_open(self, name: Name) -> bool:
         alert = self.truth.alerts.get(name)
@@ -338,10 +357,11 @@ class OncallNight:
                 chance -= share
 
     def _flood(self) -> None:
-        """Let a rule be true of all keys for some minutes."""
-        number = HIGH if 3 * MINUTE <= self.now - NOON < 12 * MINUTE else CALM
-        driver = self.drivers[DAGGERS[0]]
-        driver.numbers = dict.fromkeys(driver.numbers, number)
+        """Let a rule be true of all keys for some minutes, of the last ones not as long as of the others."""
+        time, driver = self.now - NOON, self.drivers[DAGGERS[0]]
+        for place, key in enumerate(driver.numbers):
+            minutes = 12 if place < FLOOD_KEYS - FLOOD_ENDS else 8
+            driver.numbers[key] = HIGH if 3 * MINUTE <= time < minutes * MINUTE else CALM
 
     def _change_number(self) -> None:
         driver = self.drivers[self.random.choice(list(self.drivers))]
@@ -372,7 +392,10 @@ class OncallNight:
             reason="work",
         )
         silence.begin.FromDatetime(self.now)
-        silence.end.FromDatetime(self.now + self.random.randrange(1, 10) * MINUTE)
+        minutes = self.random.randrange(1, 10)
+        if minutes > 7 and self.now < NOON + LONG_SILENCES:
+            minutes += 8  # long enough for its end to be announced
+        silence.end.FromDatetime(self.now + minutes * MINUTE)
         self.append(alerts_pb2.SilenceCreated(silence=silence))
 
     def _acknowledge(self) -> None:
@@ -443,7 +466,9 @@ class OncallNight:
     def note_decision(self, notify: Notify) -> None:
         """Check that a message may be sent now: its sender has read all that is in the log."""
         receiver, name = self.receivers[notify.receiver], name_notice(notify)
-        if notify.group is None:
+        if notify.ending is not None:
+            self._check_announcement(notify)
+        elif notify.group is None:
             if self.truth.find_silence(notify.alert, self.now) is not None:
                 self._fail(f"{name}: sent while it is silenced")
             if self._has_cause(notify.alert):
@@ -463,6 +488,43 @@ class OncallNight:
             self._fail(f"{notify.receiver}: called before {receiver.limited_until}")
         if receiver.attempted_at is not None and self.now < receiver.attempted_at + PACE:
             self._fail(f"{notify.receiver}: called twice within {PACE}")
+
+    def _check_announcement(self, notify: Notify) -> None:
+        """Check that a silence is about to end, and holds back all that it is said to."""
+        assert notify.ending is not None
+        silence = notify.ending.silence
+        if not silence.end - ENDS_SOON <= self.now < silence.end:
+            self._fail(f"{silence.id}: announced {silence.end - self.now} before its end")
+        for alert in notify.ending.alerts:
+            if not self._is_open(name_of(alert)) or not silence.matches(self._list_labels(alert)):
+                self._fail(f"{silence.id}: it does not hold back {incident_of(alert)}")
+
+    def _note_ending(self) -> None:
+        """Note since when silences that are about to end hold something back, and check those that end."""
+        silences = self.truth.silences
+        causes = self.truth.find_causes()
+        alerts = [alert for alert in self.truth.list_open() if name_of(alert) not in causes]
+        freed = {
+            (silence.id, receiver)
+            for silence in list_ending(silences.values(), self.now)
+            for number in find_freed(silence, silences.values(), list(map(self._list_labels, alerts)))
+            for receiver in (alerts[number].fired.receivers if alerts[number].fired else ())
+            if takes_announcements(receiver)
+        }
+        for name in freed:
+            self._freed_since.setdefault(name, self.now)
+        for id_, receiver in self._freed_since.keys() - freed:
+            since = self._freed_since.pop((id_, receiver))
+            if silences[id_].end <= self.now and not silences[id_].ended_by:
+                self._check_announced(id_, receiver, since)
+
+    def _check_announced(self, silence: str, name: str, since: datetime) -> None:
+        """Check that an end was announced to whoever had no trouble, where there was time for it."""
+        receiver, begin = self.receivers[name], self.now - ANNOUNCED
+        is_well = receiver.well_since is not None and receiver.well_since <= begin
+        is_sent = receiver.accepted["silence", silence] > 0
+        if is_well and max(since, self._led_since) <= begin and not is_sent:
+            self._fail(f"{name}: {silence} ended, and that was not announced")
 
     def _check_group(self, notify: Notify) -> None:
         group = notify.group
@@ -652,13 +714,22 @@ class OncallNight:
                     yield subject(meta)
 
     def _check_flood(self) -> None:
-        """Check that a thousand keys had an incident each, and one more said how many others there were."""
+        """Check that a thousand keys had an incident each, and one more said how many others there were, and
+        how many were left.
+        """
         of_flood = [alert for alert in self.truth.alerts.values() if alert.rule == "flood"]
         others = [alert for alert in of_flood if not alert.key]
-        text = f"{FLOOD_KEYS - MOST_INCIDENTS} further keys"
-        is_counted = any(alert.fired and text in alert.fired.summary for alert in others)
-        if len(of_flood) != MOST_INCIDENTS + 1 or not is_counted:
-            self._fail(f"{len(of_flood)} incidents of {FLOOD_KEYS} keys, and {text} in one: {is_counted}")
+        first = FLOOD_KEYS - MOST_INCIDENTS
+        messages = (record.message for record in self.records)
+        summaries = [one.summary for one in messages if isinstance(one, alerts_pb2.AlertFired)]
+        is_counted = any(f"{first} further keys" in summary for summary in summaries)
+        last = f"{first - FLOOD_ENDS} further keys"
+        is_changed = any(alert.fired and last in alert.fired.summary for alert in others)
+        if len(of_flood) != MOST_INCIDENTS + 1 or not is_counted or not is_changed:
+            self._fail(
+                f"{len(of_flood)} incidents of {FLOOD_KEYS} keys, {first} counted in one: {is_counted}, and"
+                f" {last} in it later: {is_changed}"
+            )
 
 
 def _name_group(notify: Notify) -> Hashable:
@@ -670,11 +741,17 @@ def _read_epoch(message: Message) -> int | None:
     match message:
         case (
             alerts_pb2.AlertFired()
+            | alerts_pb2.AlertChanged()
             | alerts_pb2.AlertResolved()
             | alerts_pb2.NotificationSent()
             | alerts_pb2.NotificationFailed()
         ):
             return message.meta.epoch
-        case alerts_pb2.GroupNotificationSent() | alerts_pb2.GroupNotificationFailed():
+        case (
+            alerts_pb2.GroupNotificationSent()
+            | alerts_pb2.GroupNotificationFailed()
+            | alerts_pb2.SilenceNotificationSent()
+            | alerts_pb2.SilenceNotificationFailed()
+        ):
             return message.notice.epoch
     return None

@@ -71,19 +71,21 @@ def list_firing(notify: Notify) -> tuple[Alert, ...]:
     """List the alerts that a message says to be open."""
     if notify.group is not None:
         return notify.group.firing
-    return (notify.alert,) if notify.alert.firing else ()
+    return (notify.alert,) if notify.alert.firing and notify.ending is None else ()
 
 
 def list_resolved(notify: Notify) -> tuple[Alert, ...]:
     """List the alerts that a message says to be over."""
     if notify.group is not None:
         return notify.group.resolved
-    return () if notify.alert.firing else (notify.alert,)
+    return () if notify.alert.firing or notify.ending is not None else (notify.alert,)
 
 
 def name_notice(notify: Notify) -> tuple[Hashable, ...]:
     """Name a message: two of one name say the same."""
     group = notify.group
+    if notify.ending is not None:
+        return "silence", notify.ending.silence.id
     if group is not None:
         return group.revision, group.path, tuple(sorted(group.labels.items())), group.begin, group.number
     # Of an acknowledgement, which one: several may be sent of an incident.

@@ -17,6 +17,7 @@ from daggersql.rules.incidents import RuleJudging
 from eventlog import Record
 from fleet.alerts import alert, ledger, routed_groups
 from fleet.alerts.alert import Alert
+from fleet.alerts.ending_silences import EndAnnouncements
 from fleet.alerts.ledger import Ledger
 from fleet.alerts.routing import grouping
 from fleet.alerts.routing.grouping import Attempts, Notice
@@ -201,6 +202,21 @@ def without_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RuleJudging, "_count_others", lambda *_: None)
 
 
+def without_changes(patch: pytest.MonkeyPatch) -> None:
+    """Leave the number of further keys at what it was at first."""
+    patch.setattr(row_rules, "_change", lambda *_: None)
+
+
+def without_announcements(patch: pytest.MonkeyPatch) -> None:
+    """Let silences end of which nobody was reminded."""
+    patch.setattr(EndAnnouncements, "find_turns", lambda *_: iter(()))
+
+
+def without_note_of_announcements(patch: pytest.MonkeyPatch) -> None:
+    """Forget that the end of a silence was announced."""
+    patch.setattr(EndAnnouncements, "note", lambda *_: None)
+
+
 RULES: Final[dict[Callable[[pytest.MonkeyPatch], None], str]] = {
     without_fencing: "counted in epoch",
     without_attempts: "its outcome is not the next",
@@ -223,5 +239,8 @@ RULES: Final[dict[Callable[[pytest.MonkeyPatch], None], str]] = {
     without_due: "there is no incident",
     without_most_incidents: "incidents of",
     without_count: "incidents of",
+    without_changes: "incidents of",
+    without_announcements: "that was not announced",
+    without_note_of_announcements: "'silence', ",
 }
 """Each rule, and a part of what nights say without it."""

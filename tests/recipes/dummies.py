@@ -122,6 +122,7 @@ def outcome(answer):
     ),
     "libs/spec/src/daggerspec/receivers/dummy.py": whole(
         '"""A dummy."""\n\nSECRETS = {"url": True}\nSETTINGS = {}\nACKNOWLEDGES = False\n'
+        "TAKES_ANNOUNCEMENTS = True\n"
     ),
     "services/health-monitor/src/health_monitor/callbacks/dummy.py": whole(
         '''"""Callbacks of the dummy: it signs with its address, and says nothing of who acknowledges."""

@@ -309,14 +309,28 @@ def test_a_silence_reads_back_as_it_was_written() -> None:
     assert silences.parse_silence(silences.build_message(written)) == written
 
 
-def test_a_silence_that_matches_nothing_and_one_that_is_about_to_end_are_known() -> None:
-    useless, ending = silence(0, 60, "dagger=boookings"), silence(0, 60, "dagger=bookings")
+def test_a_silence_that_matches_nothing_is_known() -> None:
+    useless, good = silence(0, 60, "dagger=boookings"), silence(0, 60, "dagger=bookings")
     labels = [{"dagger": "bookings"}]
 
-    assert (silences.count_matches(useless, labels), silences.count_matches(ending, labels)) == (0, 1)
-    assert silences.list_ending([useless, ending], labels, NOON + 30 * SECOND) == [ending]
-    assert silences.list_ending([ending], labels, NOON + 61 * SECOND) == []
-    assert list(silences.find_problems(ending, NOON)) == []
+    assert (silences.count_matches(useless, labels), silences.count_matches(good, labels)) == (0, 1)
+    assert list(silences.find_problems(good, NOON)) == []
+
+
+def test_a_silence_is_about_to_end_a_quarter_of_an_hour_before_unless_it_is_shorter() -> None:
+    short, long = silence(0, 900, "dagger=bookings"), silence(0, 3600, "dagger=bookings")
+
+    assert silences.list_ending([short, long], NOON + 2699 * SECOND) == []
+    assert silences.list_ending([short, long], NOON + 2700 * SECOND) == [long]
+    assert silences.list_ending([short, long], NOON + 3600 * SECOND) == []
+    assert silences.list_ending([short], NOON) == []
+
+
+def test_what_another_silence_goes_on_to_hold_back_is_not_freed() -> None:
+    ending, next_ = silence(0, 3600, "dagger=*o*"), silence(3600, 7200, "dagger=orders")
+    labels = [{"dagger": "bookings"}, {"dagger": "orders"}, {"dagger": "calls"}]
+
+    assert silences.find_freed(ending, [ending, next_], labels) == [0]
 
 
 # ---- Inhibition: inhibit_test.go ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,16 +12,22 @@ from aiohttp import web
 from daggers.v1 import alerts_pb2
 from pydantic import SecretStr
 
+from fleet import Fleet
 from fleet.alerts.alert import Alert
 from fleet.alerts.ledger import Ledger
 from fleet.conditions.finding import Finding, Measure
+from fleet.health import watch
+from fleet.health.degradation import Limits
 from health_monitor.alerts import outage
 from health_monitor.alerts.journal import FileJournal
 from health_monitor.alerts.outage import Reach, kafka_away
+from health_monitor.conditions.cause import Observation
+from health_monitor.conditions.kafka_away import is_recovering as recovers
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 LIMIT = 30 * SECOND
+PROGRESS = Limits().progress
 AWAY = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
 
 
@@ -234,6 +241,71 @@ def test_a_journal_that_is_damaged_is_none(tmp_path: Any) -> None:
     (tmp_path / "outage.pb").write_bytes(b"\xff\xff")
 
     assert FileJournal(tmp_path).load() is None
+
+
+# ---- What follows from it ----------------------------------------------------------------------------------
+
+
+async def stall(running: Any, progressed: datetime, seconds: int) -> None:
+    """Let a dagger be heard again that makes no progress."""
+    for _ in range(seconds):
+        await running.world.beat(progressed=progressed)
+        await running.step()
+
+
+async def test_it_is_over_behind_daggers_that_need_longer_than_kafka(world: Any) -> None:
+    async with world.monitor() as running:
+        progressed = world.now
+        await stall(running, progressed, 3)
+        away(world, gone=True)
+        await running.steps(150)
+        away(world, gone=False)
+        await stall(running, progressed, 40)
+        opened = {(one.subject, one.condition) for one in running.monitor.ledger.list_open()}
+        notified = world.kinds()
+        for _ in range(10):
+            await world.beat()
+            await running.step()
+        is_over = not running.monitor.ledger.list_open()
+
+    assert opened == {("platform", AWAY), ("bookings", alerts_pb2.ALERT_CONDITION_NO_PROGRESS)}
+    assert notified == ["pagerduty triggered"]
+    assert (is_over, world.kinds()) == (True, ["pagerduty triggered", "pagerduty resolved"])
+
+
+async def test_a_dagger_that_makes_no_progress_after_it_is_told_once_it_has_had_its_time(world: Any) -> None:
+    async with world.monitor() as running:
+        progressed = world.now
+        await stall(running, progressed, 3)
+        away(world, gone=True)
+        await running.steps(150)
+        away(world, gone=False)
+        back = world.now
+        for _ in range(300):
+            await stall(running, progressed, 1)
+            if not running.monitor.ledger.alert("platform", AWAY).firing and not world.journal.load():
+                break
+        lasted = world.now - back
+        await stall(running, progressed, 3)
+        opened = [(one.subject, one.condition) for one in running.monitor.ledger.list_open()]
+
+    assert PROGRESS <= lasted <= PROGRESS + 5 * SECOND
+    assert opened == [("bookings", alerts_pb2.ALERT_CONDITION_NO_PROGRESS)]
+    assert sorted(world.kinds()) == ["pagerduty resolved", "pagerduty triggered", "pagerduty triggered"]
+
+
+def test_a_host_and_a_dagger_that_are_heard_again_are_recovering() -> None:
+    fleet, ledger = Fleet(), Ledger()
+    watches = {"bookings": replace(watch.begin(NOON), heard_at=NOON + 55 * SECOND)}
+    back = Observation(
+        fleet, ledger, watches, [], now=NOON + 60 * SECOND, hearing=NOON, limits=Limits(silence=30 * SECOND)
+    )
+    lost = Alert(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_UNREACHABLE)
+    host = Alert(dagger="host/h2", condition=alerts_pb2.ALERT_CONDITION_HOST_AWAY)
+    late = Alert(dagger="bookings", condition=alerts_pb2.ALERT_CONDITION_LATE_ROWS)
+
+    assert [recovers(lost, back), recovers(host, back), recovers(late, back)] == [True, True, False]
+    assert not recovers(lost, replace(back, now=NOON + 90 * SECOND))
 
 
 # ---- The monitor's own absence -----------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from daggers.v1 import alerts_pb2, gateway_pb2, rules_pb2, spec_pb2
 from daggerspec import alertrules
 from eventlog.testing import record
 from fleet import Dagger, Fleet
-from fleet.alerts.alert import dedup_key_of
+from fleet.alerts.alert import Turn, dedup_key_of
 from fleet.alerts.ledger import Ledger
 from fleet.fold.phases import DELETED, RUNNING, STOPPED
-from health_monitor.conditions.row_rules import RowRules, Turn
+from health_monitor.conditions.row_rules import RowRules
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -22,6 +22,7 @@ RULE = rules_pb2.AlertRule(
     name="api_errors", when="error_rate > 0.05", severity=rules_pb2.RULE_SEVERITY_CRITICAL
 )
 FIRED, RESOLVED = rules_pb2.RULE_STATE_FIRED, rules_pb2.RULE_STATE_RESOLVED
+CHANGED = rules_pb2.RULE_STATE_CHANGED
 CHANGE = alerts_pb2.LastChange(revision=7, actor="user:ada@example.org")
 DAGGER = Dagger(
     name="calls",
@@ -59,6 +60,7 @@ class Watching:
         self.fleet, self.ledger, self.rules = Fleet(), Ledger(), RowRules()
         self.ledger.apply(record(alerts_pb2.MonitorStarted(monitor_id="one")))
         self.rules.note_read()
+        self.now = NOON
         self.set(dagger)
 
     def set(self, dagger: Dagger) -> None:
@@ -69,10 +71,11 @@ class Watching:
             self.rules.add(one)
         turns = []
         for turn in self.rules.turns(
-            self.fleet, self.ledger, lambda team: [f"{team}/slack"], NOON, {"calls": CHANGE}.get
+            self.fleet, self.ledger, lambda team: [f"{team}/slack"], self.now, {"calls": CHANGE}.get
         ):
             turn.meta.epoch = self.ledger.epoch
-            assert self.ledger.apply(record(turn, sequence=self.ledger.sequence + 1))
+            own = record(turn, sequence=self.ledger.sequence + 1)._replace(time=self.now)
+            assert self.ledger.apply(own)
             turns.append(turn)
         return turns
 
@@ -144,3 +147,53 @@ def test_nothing_turns_before_the_topic_is_read_nor_by_what_is_not_known() -> No
     [turn] = watching.judge()
     assert dict(turn.meta.key) == {"tag_api": "b"}  # of a nothing is known: it stays open
     assert sum(alert.firing for alert in watching.ledger.alerts.values()) == 2
+
+
+def count_others(state: rules_pb2.RuleState.ValueType, minute: int, others: int) -> rules_pb2.RuleObserved:
+    """Build what is observed of all keys that have no incident each."""
+    one = observation(state, minute)
+    one.ClearField("key")
+    one.others, one.summary = others, f"api_errors is true of {others} further keys"
+    return one
+
+
+def test_the_number_of_further_keys_is_brought_up_to_date_and_nobody_is_told_of_that() -> None:
+    watching = Watching()
+    [fired] = watching.judge(count_others(FIRED, 1, 37))
+    sent = alerts_pb2.NotificationSent(
+        meta=fired.meta, notice=alerts_pb2.ALERT_NOTICE_FIRED, receiver="pricing/slack", attempt=1
+    )
+    watching.ledger.apply(record(sent, sequence=watching.ledger.sequence + 1))
+
+    assert watching.judge(count_others(CHANGED, 2, 38)) == []  # the minute is not over
+    watching.now = NOON + MINUTE
+    [first] = watching.judge(count_others(CHANGED, 2, 39))
+    assert watching.judge(count_others(CHANGED, 2, 39)) == []
+    watching.now = NOON + 2 * MINUTE
+    [second] = watching.judge(count_others(CHANGED, 3, 27))
+
+    assert [(type(one), one.summary) for one in (first, second)] == [
+        (alerts_pb2.AlertChanged, f"api_errors is true of {number} further keys") for number in (39, 27)
+    ]
+    alert = watching.ledger.alert_of(fired.meta)
+    assert alert.fired is not None
+    assert (alert.fired.summary, alert.changes) == ("api_errors is true of 27 further keys", 2)
+    assert fired.summary == "api_errors is true of 37 further keys"
+    assert watching.ledger.list_receivers(watching.now) == []
+    [over] = watching.judge(count_others(RESOLVED, 4, 0))
+    assert isinstance(over, alerts_pb2.AlertResolved)
+
+
+def test_a_change_that_comes_twice_or_of_another_incident_changes_nothing() -> None:
+    watching = Watching()
+    watching.judge(count_others(FIRED, 1, 37))
+    watching.now = NOON + MINUTE
+    [changed] = watching.judge(count_others(CHANGED, 2, 39))
+    other = alerts_pb2.AlertChanged(meta=changed.meta, change=2, summary="of another incident")
+    other.meta.incident = 7
+
+    for one in (changed, other):
+        assert not watching.ledger.apply(record(one, sequence=watching.ledger.sequence + 1))
+    watching.judge(count_others(RESOLVED, 3, 0))
+    late = alerts_pb2.AlertChanged(meta=changed.meta, change=2, summary="it is over")
+    assert not watching.ledger.apply(record(late, sequence=watching.ledger.sequence + 1))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from html import unescape
 from typing import Any
 
+from aiohttp import web
 from daggers.v1 import alerts_pb2
 
 from eventlog import Draft
 from fleet.alerts.routing.matching import parse_matcher
-from fleet.alerts.routing.silences import Silence, build_message
+from fleet.alerts.routing.silences import ENDS_SOON, Silence, build_message
 
 SECOND = timedelta(seconds=1)
 
@@ -93,3 +95,48 @@ async def test_an_outage_of_kafka_that_somebody_silenced_is_told_to_nobody(world
 
     assert world.shown == []
     assert (await world.events())[-2:] == ["OutageReported", "AlertResolved"]
+
+
+async def test_a_silence_that_ends_soon_is_announced_once_and_by_no_monitor_again(world: Any) -> None:
+    end = world.now + 40 * 60 * SECOND
+    await silence(world, end, "dagger=bookings")
+    async with world.monitor() as first:
+        await first.steps(3)
+        await world.fail_dagger()
+        await first.steps(5)
+        await first.step((end - world.now - ENDS_SOON).total_seconds() - 3)
+        await first.step()
+        assert world.shown == []
+        await first.steps(5)
+    async with world.monitor("two") as second:
+        await second.steps(20)
+
+    text = unescape(world.shown[0])
+    assert len(world.shown) == 1
+    assert "warning, silence ends (id=pricing/1)" in text
+    assert (
+        "the silence of dagger=bookings ends at 2026-01-01 12:40:00 UTC, and holds back 1 open alert" in text
+    )
+    assert "silenced by: user:ada" in text
+    assert "reason: deploy" in text
+    assert "next: `daggers alerts silence dagger=bookings --for 2h --reason deploy` goes on with it" in text
+    assert [event for event in await world.events() if "Notification" in event] == ["SilenceNotificationSent"]
+
+
+async def test_a_receiver_that_is_away_is_told_later_that_a_silence_ends(world: Any) -> None:
+    end = world.now + 40 * 60 * SECOND
+    await silence(world, end, "dagger=bookings")
+    world.answer = lambda _: web.Response(status=503)
+    async with world.monitor() as running:
+        await running.steps(3)
+        await world.fail_dagger()
+        await running.steps(5)
+        await running.step((end - world.now - ENDS_SOON).total_seconds() + 1)
+        world.answer = lambda _: None
+        await running.steps(5)
+
+    assert len(world.shown) == 1
+    assert "attempt 2: an earlier one may have come through" in world.shown[0]
+    assert [event for event in await world.events() if "Notification" in event] == [
+        "SilenceNotificationFailed", "SilenceNotificationSent",
+    ]  # fmt: skip

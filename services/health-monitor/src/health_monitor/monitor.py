@@ -34,7 +34,7 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from eventlog.tail import KafkaTail, Tail
 from fleet import ApplyResult, Fleet
-from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
+from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Turn
 from fleet.alerts.ledger import Ledger
 from fleet.conditions.condition_limits import describe_limits
 from fleet.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
@@ -47,13 +47,14 @@ from health_monitor.alerts.leadership import PATIENCE_S, Identity, Leadership
 from health_monitor.alerts.outage import Journal, Outage
 from health_monitor.conditions import (
     host_away,
+    kafka_away,
     refusals,
     row_rules,
     spark_away,
     store_away,
     team_quota,
 )
-from health_monitor.conditions.cause import Cause, Observation
+from health_monitor.conditions.cause import Cause, Observation, SlowCause
 from health_monitor.conditions.refusals import Refusals
 from health_monitor.conditions.row_rules import RowRules
 from health_monitor.deliver.deliveries import Deliveries
@@ -242,11 +243,14 @@ class Monitor:
             for name, finding in cause.find(observation).items():
                 subject, findings = cause.PREFIX + name, {cause.CONDITION: finding}
                 turn = self._judge.next_turn(subject, findings, of=(cause.CONDITION,), now=observation.now)
-                if not self.leadership.begins or not isinstance(turn, kind):
-                    continue
-                followers = self.ledger.list_held(self.ledger.alert(subject, cause.CONDITION))
-                if not any(cause.is_recovering(follower, observation) for follower in followers):
+                is_due = self.leadership.begins and isinstance(turn, kind)
+                if turn is not None and is_due and not self._is_recovering(cause, subject, observation):
                     await self._write(turn)
+
+    def _is_recovering(self, cause: SlowCause, subject: str, observation: Observation) -> bool:
+        """Tell whether something that a cause holds back is about to end, so that its own end waits."""
+        followers = self.ledger.list_held(self.ledger.alert(subject, cause.CONDITION))
+        return any(cause.is_recovering(follower, observation) for follower in followers)
 
     def _next_turn_of_team(self, team: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
         finding = self.observer.finding_of_team(team)
@@ -282,7 +286,7 @@ class Monitor:
                 if isinstance(arrival.record.message, rules_pb2.RuleObserved):
                     self.row_rules.add(arrival.record.message)
 
-    async def _write(self, turn: alerts_pb2.AlertFired | alerts_pb2.AlertResolved) -> None:
+    async def _write(self, turn: Turn) -> None:
         """Write a turn; of one that fires also where routes of its team lead it. Raises: LogUnavailable."""
         if isinstance(turn, alerts_pb2.AlertFired):
             own = receivers_of_team(self.fleet, turn.team)
@@ -306,17 +310,18 @@ class Monitor:
         away = outage.kafka_away(
             self.leadership.reach, now=now, limit=self._limits.kafka, count_daggers=self._count_running
         )
-        findings = {} if away is None else {outage.CONDITION: away}
+        findings = {} if away is None else {kafka_away.CONDITION: away}
         turn = self._judge.next_turn(PLATFORM, findings, of=OF_PLATFORM, now=now)
         if not self.leadership.begins:
             return
         match turn:
             case alerts_pb2.AlertFired() as fired:
                 fired.meta.epoch = self.leadership.epoch
-                logged_alert = self.ledger.alert(PLATFORM, outage.CONDITION)
+                logged_alert = self.ledger.alert(PLATFORM, kafka_away.CONDITION)
                 self._outage.keep(outage.begin_outage(fired, logged_alert, now))
             case alerts_pb2.AlertResolved() as resolved:
-                await self.leadership.write(resolved)
+                if not self._is_recovering(kafka_away, PLATFORM, self._observe()):
+                    await self.leadership.write(resolved)
 
     def _count_running(self) -> int:
         """Count the daggers that are to run."""

@@ -117,14 +117,23 @@ class Page:
         group = self.notify.group
         if group is None:
             return _hash(f"{self._incident}/{self.notify.notice}")
-        names = [",".join(sorted(alert.id for alert in alerts)) for alerts in (group.firing, group.resolved)]
-        return _hash("/".join((self._incident, self.notify.receiver, str(group.number), *names)))
+        return self._hash_with(group.firing, group.resolved, number=group.number)
+
+    def _hash_with(self, *several: Sequence[Alert], number: int = 1) -> str:
+        """Build the key of a notice that names several alerts: another attempt may name others."""
+        names = [",".join(sorted(alert.id for alert in alerts)) for alerts in several]
+        return _hash("/".join((self._incident, self.notify.receiver, str(number), *names)))
 
     @property
     def _incident(self) -> str:
         group = self.notify.group
         of = self.alert.incident if group is None else group.begin.timestamp()
         return f"{self.dedup_key}/{of}"
+
+    @property
+    def reference(self) -> str:
+        """Name of what the message is about, at its foot."""
+        return f"incident {self.alert.incident}"
 
     @property
     def pages(self) -> list[Page]:
@@ -178,7 +187,7 @@ class Page:
         also = [alert for alert in group.firing if alert.id != self.alert.id]
         over = [alert for alert in group.resolved if alert.id != self.alert.id]
         ended = "resolved" if self.alert.firing else "also resolved"
-        texts = {"also open": _list_alerts(also), ended: _list_alerts(over)}
+        texts = {"also open": list_alerts(also), ended: list_alerts(over)}
         return {label: text for label, text in texts.items() if text}
 
     @property
@@ -304,7 +313,8 @@ def _name_condition(alert: Alert) -> str:
     return condition_name(alert.condition)
 
 
-def _list_alerts(alerts: Sequence[Alert]) -> str:
+def list_alerts(alerts: Sequence[Alert]) -> str:
+    """Name the first alerts of some, and how many more there are; empty of none."""
     texts = [f"{alert.dagger} {_name_condition(alert)} [{alert.id}]" for alert in alerts[:_SHOWN]]
     more = len(alerts) - len(texts)
     return "; ".join([*texts, *([f"{more} more"] if more else [])])

@@ -16,12 +16,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec.alertrules import key_digest
 from daggerspec.receivers import acknowledges
+
+if TYPE_CHECKING:
+    from fleet.alerts.ending_silences import EndingSilence
 
 Condition: TypeAlias = "alerts_pb2.AlertCondition.ValueType"
 Severity: TypeAlias = "alerts_pb2.AlertSeverity.ValueType"
@@ -50,7 +53,8 @@ def remove_prefix(name: str) -> str:
     return next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
 
 
-Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
+Turn: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertChanged | alerts_pb2.AlertResolved
+Event: TypeAlias = Turn | Notification
 GroupNotification: TypeAlias = alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed
 
 # ---- State -------------------------------------------------------------------------------------------------
@@ -107,6 +111,10 @@ class Alert(NamedTuple):  # a frozen dataclass takes five times as long to chang
     """Its ordinal; 0 before the first."""
     fired: alerts_pb2.AlertFired | None = None
     fired_at: datetime | None = None
+    changes: int = 0
+    """Count of the changes of what it says since it fired; `fired` has the newest summary."""
+    changed_at: datetime | None = None
+    """Time of the newest of them; None before the first."""
     resolved: alerts_pb2.AlertResolved | None = None
     """None while it is open."""
     resolved_at: datetime | None = None
@@ -275,6 +283,8 @@ def evolve(alert: Alert, event: Event, time: datetime, sequence: int = -1) -> Al
                 sequence=sequence,
                 deliveries={name: _begin_delivery(alert, name) for name in event.receivers},
             )
+        case alerts_pb2.AlertChanged():
+            return _change(alert, event, time, sequence)
         case alerts_pb2.AlertResolved():
             if not alert.firing or incident != alert.incident:
                 return alert
@@ -289,6 +299,17 @@ def evolve(alert: Alert, event: Event, time: datetime, sequence: int = -1) -> Al
             )
         case alerts_pb2.NotificationSent() | alerts_pb2.NotificationFailed():
             return _record_attempt(alert, event, sequence)
+
+
+def _change(alert: Alert, event: alerts_pb2.AlertChanged, time: datetime, sequence: int) -> Alert:
+    """Replace what an open incident says. No delivery begins: who was told of it is not told again."""
+    is_next = event.meta.incident == alert.incident and event.change == alert.changes + 1
+    if alert.fired is None or not alert.firing or not is_next:
+        return alert
+    fired = alerts_pb2.AlertFired()
+    fired.CopyFrom(alert.fired)
+    fired.summary = event.summary
+    return alert._replace(fired=fired, changes=event.change, changed_at=time, sequence=sequence)
 
 
 def _add_past(alert: Alert, resolved: alerts_pb2.AlertResolved, time: datetime) -> tuple[Span, ...]:
@@ -473,6 +494,8 @@ class Notify:
     """True if the receiver, which was told of the alert, is told that somebody looks after it."""
     is_test: bool = False
     """True if nothing is wrong: somebody wants to know whether the receiver takes it."""
+    ending: EndingSilence | None = None
+    """Silence whose end is announced; `alert` is one that it holds back. None of all else."""
 
     @property
     def notice(self) -> Notice:

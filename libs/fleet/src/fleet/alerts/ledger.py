@@ -24,6 +24,7 @@ from fleet.alerts.alert import (
     Condition,
     Event,
     GroupNotification,
+    Notification,
     Notify,
     acknowledge,
     apply_report,
@@ -36,6 +37,7 @@ from fleet.alerts.alert import (
     subject,
     unacknowledge,
 )
+from fleet.alerts.ending_silences import EndAnnouncements, EndingSilence, SilenceNotification
 from fleet.alerts.receiver_tests import ReceiverTests
 from fleet.alerts.routed_groups import Name, RoutedGroups, name_of
 from fleet.alerts.routing.inhibition import CAUSE_CONDITIONS, CAUSES, find_causes
@@ -57,6 +59,11 @@ _CAUSE_CONDITIONS: Final = frozenset(
     if condition_label(condition) in CAUSE_CONDITIONS
 )
 _NOTIFICATIONS: Final = (alerts_pb2.NotificationSent, alerts_pb2.NotificationFailed)
+_FAILURES: Final = (
+    alerts_pb2.NotificationFailed,
+    alerts_pb2.GroupNotificationFailed,
+    alerts_pb2.SilenceNotificationFailed,
+)
 _LONGEST_INTERVAL: Final = timedelta(days=1)
 """From look to look at a group, at most."""
 
@@ -96,6 +103,7 @@ class Ledger:
         self.routes = TeamRoutes()
         self.routed = RoutedGroups(self.alerts)
         self.receiver_tests = ReceiverTests()
+        self._announcements = EndAnnouncements()
         self._claims: set[str] = set()
         self._open: dict[tuple[str, Condition], None] = {}
         """Alerts that are open, the one that changed last at the end."""
@@ -136,7 +144,8 @@ class Ledger:
     def list_receivers(self, now: datetime) -> list[str]:
         """List the receivers that some alert or group may not be told to yet, each once."""
         waiting = (receiver for receiver, alerts in self._undelivered.items() if alerts)
-        return list(dict.fromkeys((*waiting, *self.routed.list_receivers(now, self.sequence))))
+        announced = (notice.receiver for notice in self._announcements.find_turns(self.find_ending(now), now))
+        return list(dict.fromkeys((*waiting, *self.routed.list_receivers(now, self.sequence), *announced)))
 
     def apply(self, record: Record) -> bool:
         """Fold one record in; tell whether it changed anything. Never raises for any record."""
@@ -153,6 +162,7 @@ class Ledger:
                 return self._claim(record, claim)
             case (
                 alerts_pb2.AlertFired()
+                | alerts_pb2.AlertChanged()
                 | alerts_pb2.AlertResolved()
                 | alerts_pb2.NotificationSent()
                 | alerts_pb2.NotificationFailed()
@@ -164,6 +174,8 @@ class Ledger:
                 return self._put(before, apply_report(before, report), record)
             case alerts_pb2.GroupNotificationSent() | alerts_pb2.GroupNotificationFailed() as event:
                 return event.notice.epoch == self.epoch and self._note_group_attempt(event, record)
+            case alerts_pb2.SilenceNotificationSent() | alerts_pb2.SilenceNotificationFailed() as event:
+                return event.notice.epoch == self.epoch and self._note_silence_attempt(event, record)
             case alerts_pb2.ReceiversTested() as tested:
                 return tested.epoch == self.epoch and self.receiver_tests.conclude(tested)
             case message:
@@ -187,8 +199,10 @@ class Ledger:
             case _:
                 return False
 
-    def awaits(self, event: Event | GroupNotification, time: datetime) -> bool:
-        """Tell whether the event is the next of its alert or group, and would change it."""
+    def awaits(self, event: Event | GroupNotification | SilenceNotification, time: datetime) -> bool:
+        """Tell whether the event is the next of its alert, group or silence, and would change it."""
+        if isinstance(event, alerts_pb2.SilenceNotificationSent | alerts_pb2.SilenceNotificationFailed):
+            return self._announcements.is_next(event)
         if isinstance(event, alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed):
             return self.routed.is_next(event)
         before = self.alert_of(event.meta)
@@ -227,7 +241,10 @@ class Ledger:
             key=lambda notice: (notice.attempt > 1, notice.alert.noticed_at, notice.alert.dagger),
             default=None,
         )
-        if first is None or first.group is not None or not self.silences:
+        if first is None:
+            turns = self._announcements.find_turns(self.find_ending(now), now)
+            return next((notice for notice in turns if notice.receiver == receiver), None)
+        if first.group is not None or not self.silences:
             return first
         released_at = find_release(self.silences.values(), list_labels(first.alert), now)
         return replace(first, released_at=released_at)
@@ -265,6 +282,15 @@ class Ledger:
         """Return the silence that holds an alert back now; None without one."""
         return find_silence(self.silences.values(), list_labels(alert), now)
 
+    def find_ending(self, now: datetime) -> list[EndingSilence]:
+        """Return the silences that are about to end, and what each holds back, and no cause does."""
+
+        def list_free() -> list[Alert]:
+            causes = self.find_causes()
+            return [alert for alert in self.list_open() if name_of(alert) not in causes]
+
+        return self._announcements.find(self.silences, list_free, now, self.sequence)
+
     def count_matches(self, silence: Silence) -> int:
         """Count the open alerts that a silence matches."""
         return count_matches(silence, map(list_labels, self.list_open()))
@@ -280,9 +306,7 @@ class Ledger:
     def _evolve(self, event: Event, record: Record) -> bool:
         time = record.time
         if isinstance(event, _NOTIFICATIONS):
-            self._note_attempt(event.receiver, time)
-            if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
-                self._pause(event.receiver, event.not_before.ToDatetime(tzinfo=UTC))
+            self._note_attempt(event.receiver, time, event)
         name = subject(event.meta), event.meta.condition
         before = self.alerts.get(name) or self.alert_of(event.meta)
         after = evolve(before, event, time, record.sequence)
@@ -307,9 +331,7 @@ class Ledger:
         notice = event.notice
         if not self.routed.is_next(event):
             return False
-        self._note_attempt(notice.receiver, record.time)
-        if isinstance(event, alerts_pb2.GroupNotificationFailed) and event.throttled:
-            self._pause(notice.receiver, event.not_before.ToDatetime(tzinfo=UTC))
+        self._note_attempt(notice.receiver, record.time, event)
         names = {}
         for is_open, metas in ((True, notice.firing), (False, notice.resolved)):
             names[is_open] = frozenset((subject(meta), meta.condition) for meta in metas)
@@ -320,8 +342,20 @@ class Ledger:
         self.routed.note(event, names[True], names[False], notice.time.ToDatetime(tzinfo=UTC))
         return True
 
-    def _note_attempt(self, receiver: str, time: datetime) -> None:
+    def _note_silence_attempt(self, event: SilenceNotification, record: Record) -> bool:
+        if not self._announcements.is_next(event):
+            return False
+        self._note_attempt(event.notice.receiver, record.time, event)
+        self._announcements.note(event)
+        return True
+
+    def _note_attempt(
+        self, receiver: str, time: datetime, event: Notification | GroupNotification | SilenceNotification
+    ) -> None:
+        """Note an attempt whatever became of it: all of a receiver have one pace."""
         self._attempted[receiver] = max(time, self._attempted.get(receiver, time))
+        if isinstance(event, _FAILURES) and event.throttled:
+            self._pause(receiver, event.not_before.ToDatetime(tzinfo=UTC))
 
     def _pause(self, receiver: str, until: datetime) -> None:
         self._paused[receiver] = max(until, self._paused.get(receiver, until))
@@ -336,6 +370,7 @@ class Ledger:
         old = [name for name, older in self.silences.items() if older.end < record.time - LONGEST]
         for name in old:
             del self.silences[name]
+        self._announcements.forget(old)
         self.silences[silence.id] = silence
         self._note_change(silence, record)
         return True

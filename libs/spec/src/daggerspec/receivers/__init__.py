@@ -37,6 +37,10 @@ class ReceiverKind(Protocol):
     """Its keys that are no secrets."""
     ACKNOWLEDGES: bool
     """True if it is told that somebody looks after an incident; of others the next reminder says so."""
+    TAKES_ANNOUNCEMENTS: bool
+    """True if it is told what is no incident, such as a silence that is about to end. False where all that it
+    is told is one, so that somebody is paged.
+    """
 
 
 def names() -> tuple[str, ...]:
@@ -59,6 +63,13 @@ def acknowledges(name: str) -> bool:
     """Tell whether a receiver, KIND or TEAM/KIND, is told of acknowledgements; false of unknown kinds."""
     kind = name.rpartition("/")[2]
     return kind in names() and _load(kind).ACKNOWLEDGES
+
+
+@cache
+def takes_announcements(name: str) -> bool:
+    """Tell whether a receiver, KIND or TEAM/KIND, is told what is no incident; false of unknown kinds."""
+    kind = name.rpartition("/")[2]
+    return kind in names() and _load(kind).TAKES_ANNOUNCEMENTS
 
 
 def list_required(kind: str) -> tuple[str, ...]:

@@ -37,3 +37,4 @@ def parse_sender(text: str) -> str:
 SECRETS: Final = {"url": True}
 SETTINGS: Final = {"to": Setting(parse_addresses), "sender": Setting(parse_sender)}
 ACKNOWLEDGES: Final = False
+TAKES_ANNOUNCEMENTS: Final = True

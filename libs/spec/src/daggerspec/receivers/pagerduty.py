@@ -8,3 +8,4 @@ from daggerspec.receivers import Setting
 SECRETS: Final = {"routing_key": True, "url": False, "webhook_secret": False}
 SETTINGS: Final[Mapping[str, Setting]] = {}
 ACKNOWLEDGES: Final = True
+TAKES_ANNOUNCEMENTS: Final = False

@@ -8,3 +8,4 @@ from daggerspec.receivers import Setting
 SECRETS: Final = {"url": True, "key": True}
 SETTINGS: Final[Mapping[str, Setting]] = {}
 ACKNOWLEDGES: Final = False
+TAKES_ANNOUNCEMENTS: Final = True

@@ -1,7 +1,8 @@
 """Decides when an alert fires and resolves, and records the outcomes of notifications. Pure.
 
     decide     a finding that has held for long enough -> AlertFired | AlertResolved
-    conclude   outcome of an attempt to notify -> NotificationSent | NotificationFailed, or those of a group
+    conclude   outcome of an attempt to notify -> NotificationSent | NotificationFailed, or the same of a
+               group or a silence
 
 `fleet.alerts.alert` defines an alert, and folds its events.
 """
@@ -28,6 +29,7 @@ from fleet.alerts.alert import (
     dedup_key,
     dedup_key_of,
 )
+from fleet.alerts.ending_silences import EndingSilence, SilenceNotification
 from fleet.conditions.dagger_conditions import SEVERITIES
 from fleet.conditions.finding import Finding
 from fleet.decide.backoff import delay
@@ -151,8 +153,10 @@ def _find_place(prefix: str, alert: Alert, of_dagger: str) -> str:
 
 def conclude(
     notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy
-) -> Notification | GroupNotification:
+) -> Notification | GroupNotification | SilenceNotification:
     """Build the event of an attempt's outcome, with the time of the next attempt unless it is the last."""
+    if notify.ending is not None:
+        return _conclude_silence(notify, notify.ending, outcome, now, policy)
     if notify.group is not None:
         return _conclude_group(notify, notify.group, outcome, now, policy)
     alert = notify.alert
@@ -189,6 +193,25 @@ def _conclude_group(
     )
     again = _find_next_attempt(notify, outcome, group.dedup_key, now, policy)
     if again is not None and again <= group.first_attempt + policy.give_up:
+        failed.not_before.FromDatetime(again)
+        failed.throttled = isinstance(outcome, Temporary) and outcome.throttled
+    return failed
+
+
+def _conclude_silence(
+    notify: Notify, ending: EndingSilence, outcome: Outcome, now: datetime, policy: Policy
+) -> SilenceNotification:
+    silence = ending.silence
+    notice = alerts_pb2.SilenceNotice(
+        silence_id=silence.id, receiver=notify.receiver, attempt=notify.attempt, alerts=len(ending.alerts)
+    )
+    if isinstance(outcome, Success):
+        return alerts_pb2.SilenceNotificationSent(notice=notice)
+    failed = alerts_pb2.SilenceNotificationFailed(
+        notice=notice, reason=outcome.reason, detail=_cut(outcome.detail)
+    )
+    again = _find_next_attempt(notify, outcome, f"silence/{silence.id}", now, policy)
+    if again is not None and again < silence.end:
         failed.not_before.FromDatetime(again)
         failed.throttled = isinstance(outcome, Temporary) and outcome.throttled
     return failed

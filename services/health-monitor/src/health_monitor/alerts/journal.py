@@ -11,7 +11,8 @@ from chassis.files import replace_bytes
 from chassis.logging import logger
 from fleet.alerts.alert import PLATFORM
 from fleet.alerts.ledger import Ledger
-from health_monitor.alerts.outage import CONDITION, Journal, Outage
+from health_monitor.alerts.outage import Journal, Outage
+from health_monitor.conditions.kafka_away import CONDITION
 
 
 class PendingOutage:

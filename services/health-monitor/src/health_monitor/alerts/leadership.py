@@ -21,6 +21,7 @@ from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet.alerts.alert import PLATFORM, TEAM, Event, GroupNotification, dedup_key_of
+from fleet.alerts.ending_silences import SilenceNotification
 from fleet.alerts.ledger import Ledger
 from health_monitor.alerts import outage
 from health_monitor.alerts.outage import Reach
@@ -141,8 +142,11 @@ class Leadership:
 
     # ---- Writing -------------------------------------------------------------------------------------------
 
-    async def write(self, event: Event | GroupNotification) -> None:
+    async def write(self, event: Event | GroupNotification | SilenceNotification) -> None:
         """Append an event with this leader's epoch, and wait until it is folded. Raises: LogUnavailable."""
+        if isinstance(event, alerts_pb2.SilenceNotificationSent | alerts_pb2.SilenceNotificationFailed):
+            await self._write_of_silence(event)
+            return
         if isinstance(event, alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed):
             await self._write_of_group(event)
             return
@@ -153,9 +157,11 @@ class Leadership:
         fact_id = f"{meta.epoch}/{key}/{meta.incident}/{turn}"
         if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
             fact_id += f"/{event.notice}/{event.receiver}/{event.attempt}"
+        elif isinstance(event, alerts_pb2.AlertChanged):
+            fact_id += f"/{event.change}"
         with unit_of_work("alert", turn=turn, key=key, incident=meta.incident):
             match event:
-                case alerts_pb2.AlertFired() | alerts_pb2.AlertResolved():
+                case alerts_pb2.AlertFired() | alerts_pb2.AlertChanged() | alerts_pb2.AlertResolved():
                     note(summary=event.summary)
                 case alerts_pb2.NotificationFailed():
                     note(receiver=event.receiver, attempt=event.attempt)
@@ -178,6 +184,18 @@ class Leadership:
                 note(reason=event.reason, detail=event.detail)
             fact_id = f"{notice.epoch}/{group}/{turn}/{attempt}"
             draft = Draft(fact_id, self._election.source, TEAM + notice.team, self._clock(), event)
+            await self.follower.append(draft)
+
+    async def _write_of_silence(self, event: SilenceNotification) -> None:
+        event.notice.epoch = self._election.epoch
+        notice, turn = event.notice, event.DESCRIPTOR.name
+        silence, attempt = notice.silence_id, notice.attempt
+        with unit_of_work("silence", turn=turn, silence=silence, receiver=notice.receiver, attempt=attempt):
+            note(alerts=notice.alerts)
+            if isinstance(event, alerts_pb2.SilenceNotificationFailed):
+                note(reason=event.reason, detail=event.detail)
+            fact_id = f"{notice.epoch}/silence/{silence}/{turn}/{notice.receiver}/{attempt}"
+            draft = Draft(fact_id, self._election.source, silence, self._clock(), event)
             await self.follower.append(draft)
 
     async def write_tested(self, event: alerts_pb2.ReceiversTested) -> None:

@@ -28,8 +28,8 @@ from fleet.alerts.alert import (
     next_notification,
 )
 from fleet.conditions.finding import Finding, seconds
+from health_monitor.conditions.kafka_away import CONDITION
 
-CONDITION: Final = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
 _FAILURES: Final = 2
 
 

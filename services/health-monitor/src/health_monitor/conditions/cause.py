@@ -41,17 +41,22 @@ class Observation:
         return {name.removeprefix(prefix) for name in self.ledger.list_open_causes(condition)}
 
 
-class Cause(Protocol):
-    """The interface of a module of this folder that is a kind of cause."""
+class SlowCause(Protocol):
+    """The interface of a module of this folder whose condition is over behind what follows from it."""
 
     CONDITION: Condition
-    PREFIX: str
-    """Prefix of its names in alerts."""
-
-    def find(self, observation: Observation) -> dict[str, Finding]:
-        """Judge, by name without the prefix, all that may be away, and those with an open alert."""
 
     def is_recovering(self, follower: Alert, observation: Observation) -> bool:
         """Tell whether an alert that it holds back is about to end: its cause is over behind it, so that
         nobody is told of what is ending.
         """
+
+
+class Cause(SlowCause, Protocol):
+    """The interface of a module of this folder that is a kind of cause, judged by an observation."""
+
+    PREFIX: str
+    """Prefix of its names in alerts."""
+
+    def find(self, observation: Observation) -> dict[str, Finding]:
+        """Judge, by name without the prefix, all that may be away, and those with an open alert."""

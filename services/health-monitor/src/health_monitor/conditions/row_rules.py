@@ -15,18 +15,21 @@ from daggers.v1 import alerts_pb2, rules_pb2
 
 from daggerspec import alertrules
 from fleet import Dagger, Fleet
-from fleet.alerts.alert import Alert, dedup_key_of, subject
+from fleet.alerts.alert import Alert, Turn, dedup_key_of, subject
 from fleet.alerts.ledger import Ledger
 from fleet.fold.phases import DELETED, STOPPED
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_RULE
 MOST: Final = 1_000_000
 """Keys whose newest observations are remembered; the oldest are forgotten first."""
+CHANGED_EVERY: Final = timedelta(minutes=1)
+"""Time from an incident's begin or change to the next change at least: its number may be another with each
+window, and the log is kept for ever.
+"""
 RETENTION: Final = timedelta(days=7)
 """Retention of the topic of observations."""
 _FIRES: Final = (rules_pb2.RULE_STATE_FIRED, rules_pb2.RULE_STATE_CHANGED)
 
-Turn: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved
 FindChange: TypeAlias = Callable[[str], alerts_pb2.LastChange | None]
 
 
@@ -99,6 +102,8 @@ def _turn(
     if observed is None or dagger is None:
         return None
     fires = observed.state in _FIRES
+    if alert.firing and fires:
+        return _change(alert, observed, now)
     if fires and not alert.firing:
         return _fire(alert, observed, dagger, receivers(dagger.spec.team))
     if alert.firing and not fires:
@@ -146,6 +151,15 @@ def _fire(
     if observed.HasField("value") and observed.HasField("limit"):
         fired.value, fired.limit, fired.unit = observed.value, observed.limit, "number"
     return fired
+
+
+def _change(alert: Alert, observed: rules_pb2.RuleObserved, now: datetime) -> alerts_pb2.AlertChanged | None:
+    """Build the change of how many further keys a rule is true of; no other alert has one."""
+    since = alert.changed_at or alert.fired_at
+    is_new = alert.fired is not None and observed.summary != alert.fired.summary
+    if not observed.others or not is_new or since is None or now - since < CHANGED_EVERY:
+        return None
+    return alerts_pb2.AlertChanged(meta=alert.meta(), change=alert.changes + 1, summary=observed.summary)
 
 
 def _resolve(alert: Alert, why: str, until: datetime) -> alerts_pb2.AlertResolved:

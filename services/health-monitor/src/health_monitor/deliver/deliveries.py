@@ -110,8 +110,9 @@ class Deliveries:
 
     async def _deliver(self, resolve: ResolveChannel, due: Notify) -> None:
         channel = await resolve()
+        chart = self._build_chart(due.alert) if due.ending is None else None
         outcome: Outcome = (
-            await self._webhooks.send(channel, due, now=self._clock(), chart=self._build_chart(due.alert))
+            await self._webhooks.send(channel, due, now=self._clock(), chart=chart)
             if isinstance(channel, Channel)
             else channel
         )

@@ -32,6 +32,7 @@ from health_monitor.receivers import (
     Success,
     Temporary,
 )
+from health_monitor.silence_page import build_page
 
 _ANSWER_LIMIT: Final = 64 * 1024
 _HEADERS: Final = {"user-agent": "daggers-health-monitor", "accept-encoding": "identity"}
@@ -77,9 +78,12 @@ class Webhooks:
         """Send one notification, with its chart where the receiver takes pictures, and redact the outcome.
         Never raises, whatever network or receiver do.
         """
-        request = channel.receiver.request(
-            Page(notify, self._portal, now, chart, self._runbook), channel.settings
+        page = (
+            Page(notify, self._portal, now, chart, self._runbook)
+            if notify.ending is None
+            else build_page(notify, self._portal, now, self._runbook)
         )
+        request = channel.receiver.request(page, channel.settings)
         answer: Answer | Temporary
         if isinstance(request, HttpRequest):
             answer = await self.call(request, now)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from chassis.durations import format_span
-from fleet.alerts.alert import Condition, condition_name
+from fleet.alerts.alert import condition_name
 from fleet.alerts.routing.labels import list_labels
 from health_monitor.page import strip_code
 from health_monitor.receivers import (
@@ -27,6 +27,7 @@ from health_monitor.receivers import (
     json_request,
     make_printable,
 )
+from health_monitor.silence_page import NAME, SilencePage
 
 if TYPE_CHECKING:
     from health_monitor.page import Page
@@ -57,10 +58,12 @@ def request(page: Page, settings: AlertmanagerSettings) -> HttpRequest:
 
 def _build_document(page: Page) -> dict[str, Any]:
     alert, fired = page.alert, page.fired
-    labels = {"alertname": _name_alert(alert.condition), **list_labels(alert)}
+    labels = {"alertname": _name_alert(page), **list_labels(alert)}
     facts = page.facts if alert.firing else {"lasted": format_span(alert.lasted), "was": fired.summary}
     since = fired.since.ToDatetime(tzinfo=UTC)
     until = page.attempted_at + _OPEN_END if alert.firing else alert.until or page.attempted_at
+    if isinstance(page, SilencePage):
+        until = page.ending.silence.end  # nobody says that it is over
     document: dict[str, Any] = {
         "labels": labels,
         "annotations": {
@@ -84,8 +87,9 @@ def outcome(answer: HttpAnswer) -> Outcome:
     return classify_failure(answer, _quote_error(answer.body), who="Alertmanager")
 
 
-def _name_alert(condition: Condition) -> str:
-    return f"Daggers{condition_name(condition).title().replace(' ', '')}"
+def _name_alert(page: Page) -> str:
+    name = NAME if isinstance(page, SilencePage) else condition_name(page.alert.condition)
+    return f"Daggers{name.title().replace(' ', '')}"
 
 
 def _quote_error(body: str) -> str:

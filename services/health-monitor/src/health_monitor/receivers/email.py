@@ -150,7 +150,7 @@ def _list_facts(page: Page) -> list[tuple[str, str]]:
 def _footer(page: Page) -> str:
     team = f", team {make_printable(page.fired.team)}" if page.fired.team else ""
     repeat = f", attempt {page.notify.attempt}: an earlier one may have come through"
-    return f"incident {page.alert.incident}{team}{repeat if page.notify.attempt > 1 else ''}"
+    return f"{page.reference}{team}{repeat if page.notify.attempt > 1 else ''}"
 
 
 def _lines(page: Page) -> list[str]:

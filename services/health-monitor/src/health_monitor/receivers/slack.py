@@ -69,7 +69,7 @@ def request(page: Page, settings: Settings) -> HttpRequest:
         facts = page.others
     head = f"{mark} *{escape(alert.dagger)}*: {turn} {_escape_within(page.condition)}{page.more}"
     lines = [head, _escape_within(page.sentence), *lines]
-    footer = f"incident {alert.incident}"
+    footer = page.reference
     if fired.team:
         footer += f", team {escape(fired.team)}"
     if notify.group is not None and notify.group.number > 1:

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from standardwebhooks import Webhook
 
 from fleet.alerts.alert import condition_label, domain_name, severity_name
+from fleet.alerts.routing.silences import ENDS_SOON
 from health_monitor.receivers import (
     HttpAnswer,
     HttpRequest,
@@ -27,6 +28,7 @@ from health_monitor.receivers import (
     is_page,
     json_request,
 )
+from health_monitor.silence_page import SilencePage
 
 if TYPE_CHECKING:
     from health_monitor.page import Page
@@ -92,6 +94,9 @@ def _document(page: Page) -> dict[str, Any]:
     """Build the body: type, time and data, as the standard proposes. Fields without a value are left out."""
     alert, group = page.alert, page.notify.group
     noticed = alert.noticed_at or page.attempted_at
+    if isinstance(page, SilencePage):
+        time = page.ending.silence.end - ENDS_SOON
+        return {"type": "silence.ending", "timestamp": time.isoformat(), "data": page.describe()}
     data = _describe(page)
     if group is not None:
         data |= {

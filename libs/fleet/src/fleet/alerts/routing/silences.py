@@ -5,7 +5,7 @@ What a silence holds back is kept, and told when it ends unless it is over by th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -18,7 +18,9 @@ from fleet.alerts.routing.matching import Matcher, matches_all, parse_matcher
 LONGEST: Final = timedelta(days=30)
 """Time that a silence may last: what is silent for longer is a condition that nobody wants."""
 ENDS_SOON: Final = timedelta(minutes=15)
-"""Time before its end at which an end is announced, while the silence still holds something back."""
+"""Time before its end at which the end of a silence is announced, while it still holds something back. One
+that is not longer is not announced: its author has not forgotten it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +121,21 @@ def count_matches(silence: Silence, incidents: Iterable[Labels]) -> int:
     return sum(map(silence.matches, incidents))
 
 
-def list_ending(silences: Iterable[Silence], incidents: Iterable[Labels], now: datetime) -> list[Silence]:
-    """List the silences that are about to end and hold something back, which is told then."""
-    labels = list(incidents)
+def list_ending(silences: Iterable[Silence], now: datetime) -> list[Silence]:
+    """List the silences that are about to end, whether or not they hold something back."""
     return [
         silence
         for silence in silences
-        if now < silence.end <= now + ENDS_SOON and any(silence.holds(incident, now) for incident in labels)
+        if silence.is_active(now) and silence.end - now <= ENDS_SOON < silence.end - silence.begin
+    ]
+
+
+def find_freed(silence: Silence, silences: Collection[Silence], incidents: Sequence[Labels]) -> list[int]:
+    """Return the places of those incidents that a silence holds back, and none of all silences goes on to
+    hold back at its end.
+    """
+    return [
+        number
+        for number, labels in enumerate(incidents)
+        if silence.matches(labels) and find_silence(silences, labels, silence.end) is None
     ]
