@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -205,7 +204,7 @@ def test_html_of_a_mail_loads_nothing_and_has_no_tag_of_a_text() -> None:
 
 def test_a_mail_without_a_chart_says_the_same_in_both_parts() -> None:
     mail = mail_of(None)
-    page = Page(Notify(replace(fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING)), "team", 1))
+    page = Page(Notify(fire(alerts_pb2.ALERT_CONDITION_LAG_GROWING), "team", 1))
     text, html = mail.get_body(("plain",)), mail.get_body(("html",))
     assert text is not None
     assert html is not None

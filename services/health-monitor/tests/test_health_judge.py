@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from daggers.v1 import alerts_pb2
@@ -33,8 +32,8 @@ def test_open_is_what_is_wrong_and_what_fires_until_it_is_resolved() -> None:
     before = turn(WELL, 0)
     waiting = turn(BAD, 1)
     fired = turn(BAD, 12)
-    ledger.alerts["d", FAILED] = replace(
-        ledger.alert("d", FAILED), incident=1, fired=alerts_pb2.AlertFired(), fired_at=NOON
+    ledger.alerts["d", FAILED] = ledger.alert("d", FAILED)._replace(
+        incident=1, fired=alerts_pb2.AlertFired(), fired_at=NOON
     )
     mending = turn(WELL, 20)
     resolved = turn(WELL, 51)
@@ -60,8 +59,8 @@ def test_what_is_said_of_a_condition_counts_for_its_hold_and_its_end() -> None:
 
     before = [turn(0.06, 0), turn(0.06, 59)]
     fired = turn(0.06, 60)
-    ledger.alerts["d", late] = replace(
-        ledger.alert("d", late), incident=1, fired=alerts_pb2.AlertFired(), fired_at=NOON
+    ledger.alerts["d", late] = ledger.alert("d", late)._replace(
+        incident=1, fired=alerts_pb2.AlertFired(), fired_at=NOON
     )
     still = turn(0.02, 90)  # a share would be over at half its limit
     over = turn(0.01, 91)

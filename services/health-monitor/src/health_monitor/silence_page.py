@@ -119,4 +119,4 @@ def _build_alert(ending: EndingSilence, now: datetime) -> Alert:
         team=silence.team,
     )
     fired.since.FromDatetime(silence.begin)
-    return replace(alert, fired=fired, fired_at=now)
+    return alert._replace(fired=fired, fired_at=now)
