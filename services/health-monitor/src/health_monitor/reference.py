@@ -33,8 +33,8 @@ do, the last change of the dagger, where to read on, three further alerts of its
 [Pictures of them](messages/README.md) have the list that each is held to, and what was mended.
 
 A silence that is about to end and still holds something back [is announced](operations.md#silence-alerts) to
-the receivers of what it holds back, to Alertmanager as an alert that ends with it. PagerDuty is not told: all
-that it is told pages somebody.
+the receivers of what it holds back, to Alertmanager as an alert that ends with it. PagerDuty is not
+notified: all that it is told pages somebody.
 
 Mail has a small chart beside the text: what heartbeats said of the dagger in the half hour before, with the
 limit; of rules on rows and of what is no dagger, when the alert was open in the last week. Other receivers
