@@ -47,6 +47,7 @@ class Query:
             is_reached=lambda: False,
             record_written=lambda _: None,
             write=lambda *_: (report, {}),
+            select_again=lambda *_: [],
             begin_batch=lambda rows, _: rows,
             select=list,
             end_batch=lambda *_: None,

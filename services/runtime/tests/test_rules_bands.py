@@ -95,8 +95,8 @@ class BandDriver:
             "__rule_0": pa.array([False] * len(numbers)),
             "__rule_over_0": pa.array([False] * len(numbers)),
         }
-        content = RowSelection([selected]).select(pa.RecordBatch.from_pydict(columns))
-        self.judge.end_batch([content] if content else [], closed)
+        contents = RowSelection([selected]).select(pa.RecordBatch.from_pydict(columns))
+        self.judge.end_batch(contents, closed)
 
     @property
     def turns(self) -> list[tuple[str, int]]:

@@ -2,136 +2,20 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from daggers.v1 import rules_pb2, telemetry_pb2
+from daggers.v1 import rules_pb2
 from google.protobuf import json_format
+from services.runtime.tests.rule_driver import MINUTE, NOON, QUIET, RuleDriver, arrow
 
-from daggerspec import alertrules
-from daggersql.plan import Window
-from daggersql.rules.compiled import CompiledRule, LimitComparison, RuleText
-from runtime.errors import user
-from runtime.references.loading import References
-from runtime.rules.judging import RuleJudge, RulesInForce, read_rows
-from runtime.rules.limits import LimitTables
-from runtime.rules.observations import event_id
+from daggersql.rules.compiled import LimitComparison
 from runtime.rules.rules_file import FILE
+from runtime.rules.selected import read_rows
 from runtime.rules.selection import RowSelection, SelectedRule
 from runtime.source.status import Gap
-from runtime.state.store.local import LocalPlace
-
-NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-BUSY = rules_pb2.AlertRule(name="busy", when="n > 10")
-QUIET = rules_pb2.AlertRule(name="quiet", when="n < 3")
-
-
-class Plan:
-    """A DataFrame that notes what is added to it."""
-
-    def __init__(self) -> None:
-        self.added: tuple[str, ...] = ()
-
-    def alias(self, name: str) -> Plan:
-        assert name == "row"
-        return self
-
-    def selectExpr(self, *expressions: str) -> Plan:  # noqa: N802 - Spark's name
-        self.added = expressions[1:]
-        return self
-
-
-class Kafka:
-    """Takes observations, or none while it is away."""
-
-    def __init__(self) -> None:
-        self.observations: list[rules_pb2.RuleObserved] = []
-        self.away = False
-
-    def write(self, observed: Sequence[rules_pb2.RuleObserved]) -> Sequence[rules_pb2.RuleObserved]:
-        if self.away:
-            return observed
-        self.observations += observed
-        return ()
-
-    @property
-    def turns(self) -> list[tuple[str, str, int]]:
-        """Turns, each once, in the order of its first coming."""
-        once = {event_id(one): one for one in reversed(self.observations)}
-        return [
-            (
-                rules_pb2.RuleState.Name(one.state).removeprefix("RULE_STATE_"),
-                one.key["tag_city"],
-                (one.window.ToDatetime(tzinfo=UTC) - NOON) // MINUTE,
-            )
-            for one in reversed(once.values())
-        ]
-
-
-def compile_rules(of_dagger: rules_pb2.AlertRules) -> tuple[CompiledRule, ...]:
-    """Compile rules as the plan of a query with the columns tag_city and n does."""
-    rules = of_dagger.rules
-    if any("wrong" in rule.when for rule in rules):
-        raise user("UNKNOWN_COLUMN", "There is no column wrong.")
-    return tuple(
-        CompiledRule(
-            RuleText(rule.name, rule.when, absent=alertrules.absence(rule)), f"`row`.{rule.when}", "",
-            ("tag_city",), ("n",), LimitComparison("n", 10, above=True),
-        )
-        for rule in rules
-    )  # fmt: skip
-
-
-class RuleDriver:
-    """The judge of one launch after another, over one directory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.kafka, self.revisions = folder, Kafka(), list[RulesInForce]()
-        self.learning: list[Sequence[telemetry_pb2.LearningRule]] = []
-        self.created = 3
-        self.launch()
-
-    def launch(self, *rules: rules_pb2.AlertRule, revision: int = 1) -> None:
-        references = References(
-            (), (), dagger="calls", store=self.folder, folder=self.folder, clock=lambda: 0.0
-        )
-        self.judge = RuleJudge(
-            "calls", generation=7, created=self.created, root=lambda: LocalPlace(self.folder),
-            window=Window("TUMBLE", MINUTE, MINUTE), compile_rules=compile_rules,
-            limits=LimitTables(references), sender=self.kafka, on_rules=self.revisions.append,
-            on_learning=self.learning.append,
-        )  # fmt: skip
-        rules = rules or (BUSY,)
-        self.judge.put(revision, rules, compile_rules(rules_pb2.AlertRules(rules=rules)))
-
-    def batch(self, minute: int, rows: dict[str, int | None], gaps: Sequence[Gap] = ()) -> None:
-        """Judge a batch that closes one window, as a driver and its workers do."""
-        self.judge.begin_batch(cast(Any, Plan()), NOON + minute * MINUTE)
-        selected = cast(tuple[SelectedRule, ...], pickle.loads(pickle.dumps(self.judge.select())))
-        content = RowSelection(selected).select(arrow(minute, rows, len(selected))) if selected else b""
-        self.judge.end_batch([content] if content else [], NOON + minute * MINUTE, gaps)
-
-
-def arrow(minute: int, rows: dict[str, int | None], rules: int = 1) -> pa.RecordBatch:
-    """Build a batch of one window with the columns of rules: `n > 10` is true, `n < 3` is true."""
-    conditions = [lambda n: n is not None and n > 10, lambda n: n is not None and n < 3]
-    ends = pa.array([NOON + minute * MINUTE] * len(rows), pa.timestamp("us", "UTC"))
-    columns: dict[str, pa.Array] = {
-        "tag_city": pa.array(list(rows), pa.string()),
-        "n": pa.array(list(rows.values()), pa.int64()),
-        "__window_end": ends,
-    }
-    for number in range(rules):
-        is_true = [conditions[number](n) for n in rows.values()]
-        columns[f"__rule_{number}"] = pa.array(is_true, pa.bool_())
-        columns[f"__rule_over_{number}"] = pa.array([not one for one in is_true], pa.bool_())
-    return pa.RecordBatch.from_pydict(columns)
 
 
 @pytest.fixture
@@ -144,14 +28,13 @@ def test_only_rows_that_say_something_leave_a_worker() -> None:
 
     def pass_on(*active: str) -> list[tuple[str | None, ...]]:
         rule = SelectedRule("busy", ("tag_city",), ("n",), frozenset((one,) for one in active))
-        content = RowSelection([rule]).select(batch)
-        return [row.key for row in read_rows([content] if content else [])]
+        return [row.key for row in read_rows(RowSelection([rule]).select(batch))]
 
     assert pass_on() == [("a",)]
     assert pass_on("c", "d", "e") == [("a",), ("c",), ("d",)]
     assert (
         RowSelection([SelectedRule("busy", ("tag_city",), ("n",), frozenset())]).select(arrow(1, {"b": 1}))
-        == b""
+        == []
     )
 
 
@@ -159,18 +42,12 @@ def test_a_rule_that_is_true_of_every_row_fills_no_driver(monkeypatch: pytest.Mo
     monkeypatch.setattr("runtime.rules.selection.MOST_KEYS", 2)
     selection = RowSelection([SelectedRule("busy", ("tag_city",), ("n",), frozenset({("x",), ("y",)}))])
     contents = [
-        selection.select(arrow(minute, {"a": 11, "b": 12, "c": 13, "x": 14, "y": 1})) for minute in (1, 2)
+        content
+        for minute in (1, 2)
+        for content in selection.select(arrow(minute, {"a": 11, "b": 12, "c": 13, "x": 14, "y": 1}))
     ]
 
     assert [row.key for row in read_rows(contents)] == [("a",), ("b",), ("x",), ("y",)] * 2
-
-
-def test_of_a_batch_of_several_windows_all_rows_of_keys_that_it_is_true_of_leave_a_worker() -> None:
-    batch = arrow(1, {"a": 1, "b": 2, "c": 11})
-    any_true = batch.append_column("__rule_any_0", pa.array([True, False, True]))
-    selection = RowSelection([SelectedRule("busy", ("tag_city",), ("n",), frozenset())])
-
-    assert [row.key for row in read_rows([selection.select(any_true)])] == [("a",), ("c",)]
 
 
 def test_rows_of_a_rule_without_a_key_leave_a_worker_as_one_for_each_window() -> None:
@@ -180,7 +57,7 @@ def test_rows_of_a_rule_without_a_key_leave_a_worker_as_one_for_each_window() ->
 
     def select(*, takes_all: bool) -> list[tuple[int, bool, bool, Any]]:
         rule = SelectedRule("busy", (), ("n",), frozenset(), takes_all=takes_all, compared=limit)
-        rows = read_rows([RowSelection([rule]).select(joined)])
+        rows = read_rows(RowSelection([rule]).select(joined))
         return [
             ((row.window - first) // 60_000_000, row.is_true, row.is_over, row.values["n"]) for row in rows
         ]
@@ -201,7 +78,7 @@ def test_values_that_json_lacks_leave_as_what_it_has() -> None:
     }
     rule = SelectedRule("r", ("tag_city", "tag_at"), ("n",), frozenset())
 
-    rows = [*read_rows([RowSelection([rule]).select(pa.RecordBatch.from_pydict(columns))])]
+    rows = [*read_rows(RowSelection([rule]).select(pa.RecordBatch.from_pydict(columns)))]
 
     assert [row.key for row in rows] == [(None, "2026-11-29T12:00:00Z"), ("x", None)]
     assert [row.values for row in rows] == [{"n": None}, {"n": 0.5}]

@@ -13,7 +13,6 @@ from services.runtime.tests.streams import source_session
 from daggersql.rules.compiled import CompiledRule, PastValue, RuleText
 from daggersql.rules.judged import JudgedRow
 from runtime.rules import past as past_module
-from runtime.rules.columns import with_rules
 from runtime.rules.past import FILE, Past
 from runtime.state.store.local import LocalPlace
 
@@ -180,20 +179,3 @@ def test_beyond_the_most_numbers_the_oldest_windows_are_forgotten(
     found = memory.batch(of(4, 0.0, 0.0), 4, reads(1), reads(3))
 
     assert [*found.values()] == [(3.0, None), (3.0, None)]
-
-
-def test_of_several_windows_a_row_knows_whether_a_rule_is_true_of_its_key_in_any(
-    memory: RememberedRows,
-) -> None:
-    rows = memory.frame(
-        {(1, "a", 1): 5.0, (2, "a", 1): 1.0, (2, "b", 1): 1.0, (1, None, 1): 9.0, (2, None, 1): 0.0}
-    )
-    busy = CompiledRule(RuleText("busy", "n > 3"), "`row`.`n` > 3", "", ("tag_city",), ("n",), None)
-    total = CompiledRule(RuleText("total", "n > 3"), "`row`.`n` > 3", "", (), ("n",), None)
-
-    ruled = with_rules(rows, [busy, total], several=True)
-
-    assert "__rule_any_1" not in ruled.columns
-    assert {(row["tag_city"], row["n"], row["__rule_any_0"]) for row in ruled.collect()} == {
-        ("a", 5.0, True), ("a", 1.0, True), ("b", 1.0, False), (None, 9.0, True), (None, 0.0, True),
-    }  # fmt: skip

@@ -26,10 +26,8 @@ CONDITION: Final = "__condition_"
 
 RULE: Final = "__rule_"
 """And a number: whether an alert rule is true of a row, in a batch of a launch that judges rules."""
-RULE_ANY: Final = "__rule_any_"
-"""And a number: whether it is true of any row of the same key, in a batch of several windows."""
 RULE_OVER: Final = "__rule_over_"
-"""And a number: whether its incident is over by the row."""
+"""And a number: whether its incident is over by the row; only where the rule says when."""
 
 PAST: Final = "__past_"
 """And a digest: a number of an earlier window, in a batch whose alert rules compare with it."""

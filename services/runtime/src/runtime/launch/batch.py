@@ -146,7 +146,8 @@ class Batches:
         )
         ruled = self._rules.begin_batch(complete, closes_until)
         report, away = self._writing.write(ruled, batch, self._rules.select())
-        self._rules.end_batch(report.rule_rows, closes_until, gaps)
+        select_again = partial(self._writing.select_again, ruled, batch_id)
+        self._rules.end_batch(report.rule_rows, closes_until, gaps, select_again)
         self._end(running, batch_id)
         self._boundary.record_written(closes_until)
         if self._boundary.is_reached():

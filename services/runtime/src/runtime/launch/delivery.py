@@ -145,8 +145,7 @@ class PartWriting:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows to all sinks; select those that alert rules speak of. Raises: FencedError, JobError."""
-        if selected := self._selection.select(batch):
-            self._rule_rows.append(selected)
+        self._rule_rows += self._selection.select(batch)
         for sink in self._sinks:
             self._delivery.raise_if_fenced()
             condition = sink.target.condition

@@ -108,8 +108,19 @@ class BatchWriter:
 
     def compute_only(self, rows: DataFrame) -> None:
         """Compute a batch without writing it: Spark's state depends on it."""
+        self._compute(rows, ())
+
+    def select_again(
+        self, rows: DataFrame, batch_id: int, rules: tuple[SelectedRule, ...]
+    ) -> Sequence[bytes]:
+        """Compute a batch that is written again, for what alert rules select of it. Raises: JobError."""
+        self._attempts[batch_id] += 1
+        return self._compute(rows, rules)
+
+    def _compute(self, rows: DataFrame, rules: tuple[SelectedRule, ...]) -> Sequence[bytes]:
+        delivery = replace(self._delivery, targets=(), rules=rules)
         with self._launch.in_step("compute"):
-            rows.mapInArrow(replace(self._delivery, targets=(), rules=()), REPORT).collect()
+            return read_report(rows.mapInArrow(delivery, REPORT).collect()).rule_rows
 
     def _attempt(
         self,

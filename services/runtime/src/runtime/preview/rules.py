@@ -8,6 +8,7 @@ limit, for rules that never fire.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -51,14 +52,13 @@ class PartRules:
 
     def __init__(self, rules: SelectedRules) -> None:
         self._compared = rules.compared
-        self._selection = RowSelection(rules.selected)
+        self._selection = RowSelection(rules.selected, sys.maxsize)  # nothing is computed again
         self._contents: list[bytes] = []
         self._nearest: list[Nearest | None] = [None] * len(rules.compared)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take a batch with the columns of `RangeRules.begin_batch`."""
-        if content := self._selection.select(batch):
-            self._contents.append(content)
+        self._contents += self._selection.select(batch)
         for number, compared in enumerate(self._compared):
             if compared is not None:
                 nearest = _nearest(batch, compared)

@@ -7,10 +7,9 @@ repeated was judged before, or not at all: what it had observed is sent again, u
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -26,13 +25,14 @@ from daggersql.plan import Window
 from daggersql.rules.absence import UnwrittenWindows
 from daggersql.rules.compiled import CompiledRule
 from daggersql.rules.engine import judge
-from daggersql.rules.judged import JudgedRow, JudgedRule, prepare
+from daggersql.rules.judged import JudgedRule, prepare
 from daggersql.rules.memory import Memory
 from runtime.rules.bands import Bands
 from runtime.rules.columns import with_rules
 from runtime.rules.limits import LimitTables
 from runtime.rules.past import Past
 from runtime.rules.rules_file import RulesFile
+from runtime.rules.selected import SelectAgain, read_selected
 from runtime.rules.selection import SelectedRule
 from runtime.source.status import Gap
 from runtime.state.store import Place
@@ -176,7 +176,7 @@ class RuleJudge:
         self._note_learning(begin)
         past = self._past.join(self._limits.join(rows, compiled), begin, end)
         self._several = self._window is not None and end - begin > self._window.slide // _MICROSECOND
-        return with_rules(past, compiled, len(self._past.select()), several=self._several)
+        return with_rules(past, compiled, len(self._past.select()))
 
     def select(self) -> tuple[SelectedRule, ...]:
         """Return what workers need of the rules."""
@@ -192,19 +192,28 @@ class RuleJudge:
                 _list_active(memory, rule),
                 takes_all=self._several and not rule.compiled.key,
                 compared=rule.compiled.comparison,
+                is_packed=self._several and bool(rule.compiled.key) and not rule.compiled.text.is_of_absence,
             )
             for rule in self._judging.rules
         )
-        return (*rules, *past)
+        return tuple(replace(rule, number=number) for number, rule in enumerate((*rules, *past)))
 
-    def end_batch(self, contents: Sequence[bytes], closed: datetime | None, gaps: Sequence[Gap] = ()) -> None:
+    def end_batch(
+        self,
+        contents: Sequence[bytes],
+        closed: datetime | None,
+        gaps: Sequence[Gap] = (),
+        select_again: SelectAgain | None = None,
+    ) -> None:
         """Judge what workers have selected of a batch that closes windows up to `closed`; keep and send what
         was observed. gaps: stretches of event time without all their records, whose windows have no rows.
+        select_again: as of `read_selected`.
         """
         if self._window is None or self._past is None or self._bands is None or closed is None:
             return
         before = self._load()
-        rows = self._bands.answer(self._past.add(read_rows(contents), _microseconds(closed)))
+        selected = read_selected(self.select() if self._several else (), contents, select_again)
+        rows = self._bands.answer(self._past.add(selected, _microseconds(closed)))
         unwritten = _list_unwritten(gaps, self._window)
         after, observed = judge(before, self._judging.rules, rows, _microseconds(closed), unwritten)
         for one in observed:
@@ -281,10 +290,3 @@ def _list_unwritten(gaps: Sequence[Gap], window: Window) -> list[UnwrittenWindow
 
 def _microseconds(time: datetime) -> int:
     return (time - _EPOCH) // _MICROSECOND
-
-
-def read_rows(contents: Sequence[bytes]) -> Iterator[JudgedRow]:
-    """Read what workers have selected (`selection.RowSelection`)."""
-    for content in contents:
-        for name, window, key, is_true, is_over, values in json.loads(content):
-            yield JudgedRow(name, window, tuple(key), is_true, is_over, values)
