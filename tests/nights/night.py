@@ -436,6 +436,8 @@ class OncallNight:
     def _turn_dagger(self) -> None:
         """Stop a dagger, or let one that is stopped go on."""
         dagger = self.fleet.daggers[self.random.choice(DAGGERS)]
+        if self.is_flooded and dagger.name == DAGGERS[0]:
+            return
         self.faults["dagger stopped or started"] += 1
         self._put(replace(dagger, phase=RUNNING if dagger.phase == STOPPED else STOPPED))
         self._forget_unfired(dagger.name)
