@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -26,6 +27,7 @@ from eventlog import LogUnavailable, read_record
 from eventlog.heartbeats import unpack
 from health_monitor.deliver.watchdog import INTERVAL
 from health_monitor.monitor import Monitor
+from health_monitor.news import News
 from health_monitor.observe.recall import Recall
 from kafkaclient import Connection
 from kafkaclient.behind import is_behind
@@ -34,6 +36,8 @@ from kafkaclient.replacing import Spell
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.25
+_LEAST_S: Final = 0.03
+"""Between two calls that news make: of ten thousand incidents at once each is news."""
 _STOP_S: Final = 10.0
 RECALL_S: Final = 60.0
 """Limit of the recall, in seconds; after it the monitor judges without the rest."""
@@ -105,17 +109,18 @@ def build(
     app.task(end_recall)
     every(app, JUDGE_S, "lead", monitor.leadership.lead)
     every(app, JUDGE_S, "judge", monitor.judge)
-    every(app, NOTIFY_S, "judge rules", monitor.judge_rules)
     every(app, JUDGE_S, "judge platform", monitor.judge_platform)
     every(app, PROBE_S, "probe", monitor.observer.probe)
     every(app, PROBE_S, "check hearing", attention.check)
     every(app, INTERVAL.total_seconds(), "watchdog", monitor.call_watchdog)
-    every(app, NOTIFY_S, "notify teams", monitor.team_deliveries.notify)
     every(app, NOTIFY_S, "notify the platform's team of an outage", monitor.team_deliveries.notify_outage)
     every(app, NOTIFY_S, "test receivers", monitor.receiver_tests.run)
+    promptly(app, monitor.observed, "judge rules", monitor.judge_rules)
+    promptly(app, monitor.leadership.changed, "notify teams", monitor.team_deliveries.notify)
     deliveries = monitor.deliveries
     for channel in monitor.channels:
-        every(app, NOTIFY_S, f"notify {channel.name}", partial(deliveries.notify, channel))
+        name, notify = f"notify {channel.name}", partial(deliveries.notify, channel)
+        promptly(app, monitor.leadership.changed, name, notify)
         notify_outage = partial(deliveries.notify_outage, channel)
         every(app, NOTIFY_S, f"notify {channel.name} of an outage", notify_outage)
     return app
@@ -194,6 +199,28 @@ def log_skipped(partition: int, offset: int, value: bytes, error: Exception) -> 
 
 def every(app: faust.App, seconds: float, name: str, body: Callable[[], Awaitable[None]]) -> None:
     """Call `body` at an interval. LogUnavailable is logged once per outage; other errors end the service."""
+    app.timer(timedelta(seconds=seconds), name=name)(_tolerant(name, body))
+
+
+def promptly(app: faust.App, news: News, name: str, body: Callable[[], Awaitable[None]]) -> None:
+    """Call `body` at news, _LEAST_S apart, and every NOTIFY_S without: time alone makes things due, too.
+    Errors: as `every`.
+    """
+    run = _tolerant(name, body)
+
+    async def follow() -> None:
+        while True:
+            arrives = news.expect()  # before the call: what comes meanwhile is another one's
+            await run()
+            await asyncio.sleep(_LEAST_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(arrives.wait(), NOTIFY_S - _LEAST_S)
+
+    app.task(follow)
+
+
+def _tolerant(name: str, body: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Return a call of `body` that logs LogUnavailable, once per outage."""
     lost = False
 
     async def run() -> None:
@@ -207,4 +234,4 @@ def every(app: faust.App, seconds: float, name: str, body: Callable[[], Awaitabl
         else:
             lost = False
 
-    app.timer(timedelta(seconds=seconds), name=name)(run)
+    return run

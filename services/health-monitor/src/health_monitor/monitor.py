@@ -62,6 +62,7 @@ from health_monitor.deliver.receiver_tests import ReceiverTests
 from health_monitor.deliver.team_receivers import TeamDeliveries, receivers_of_team
 from health_monitor.deliver.watchdog import INTERVAL, Watchdog
 from health_monitor.deliver.webhook import Channel, Webhooks
+from health_monitor.news import News
 from health_monitor.observe.observer import Observer
 
 _EACH_CALL: Final = timedelta(0)
@@ -108,6 +109,8 @@ class Monitor:
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
         self.refusals = Refusals()
         self.row_rules = RowRules()
+        self.observed = News()
+        """Notes each observation by rules on rows."""
         self._rounds = Rounds(_EACH_CALL)
         self._rounds.begin(self.fleet.living_names)
         self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self._on_step)
@@ -285,6 +288,7 @@ class Monitor:
             async for arrival in arrivals:
                 if isinstance(arrival.record.message, rules_pb2.RuleObserved):
                     self.row_rules.add(arrival.record.message)
+                    self.observed.note()
 
     async def _write(self, turn: Turn) -> None:
         """Write a turn; of one that fires also where routes of its team lead it. Raises: LogUnavailable."""

@@ -25,6 +25,7 @@ from fleet.alerts.ending_silences import SilenceNotification
 from fleet.alerts.ledger import Ledger
 from health_monitor.alerts import outage
 from health_monitor.alerts.outage import Reach
+from health_monitor.news import News
 
 PATIENCE_S: Final = 10.0
 """Time that an appended record may take to be read back, in seconds."""
@@ -76,6 +77,8 @@ class Leadership:
         self.follower = Follower(log, self.ledger, patience_s=PATIENCE_S, on_step=self._on_step)
         self.reach = Reach()
         """Outcomes of its beats."""
+        self.changed = News()
+        """Notes each record that changed the ledger."""
         self.draining = False
         """Whether it is shutting down, and begins nothing more."""
         self._clock = clock
@@ -116,6 +119,8 @@ class Leadership:
         self._election.note_beat(epoch)
 
     def _on_step(self, step: Step[bool]) -> None:
+        if step.applied:
+            self.changed.note()
         if step.applied and isinstance(step.record.message, alerts_pb2.MonitorStarted):
             self._election.note_claim()
             if self._election.epoch >= 0 and not self.leads:
