@@ -253,13 +253,19 @@ async def stall(running: Any, progressed: datetime, seconds: int) -> None:
         await running.step()
 
 
+async def lose_kafka(world: Any, running: Any) -> datetime:
+    """Let a dagger stall and Kafka be away for minutes, until it is back; when the dagger progressed last."""
+    progressed: datetime = world.now
+    await stall(running, progressed, 3)
+    away(world, gone=True)
+    await running.steps(150)
+    away(world, gone=False)
+    return progressed
+
+
 async def test_it_is_over_behind_daggers_that_need_longer_than_kafka(world: Any) -> None:
     async with world.monitor() as running:
-        progressed = world.now
-        await stall(running, progressed, 3)
-        away(world, gone=True)
-        await running.steps(150)
-        away(world, gone=False)
+        progressed = await lose_kafka(world, running)
         await stall(running, progressed, 40)
         opened = {(one.subject, one.condition) for one in running.monitor.ledger.list_open()}
         notified = world.kinds()
@@ -275,11 +281,7 @@ async def test_it_is_over_behind_daggers_that_need_longer_than_kafka(world: Any)
 
 async def test_a_dagger_that_makes_no_progress_after_it_is_told_once_it_has_had_its_time(world: Any) -> None:
     async with world.monitor() as running:
-        progressed = world.now
-        await stall(running, progressed, 3)
-        away(world, gone=True)
-        await running.steps(150)
-        away(world, gone=False)
+        progressed = await lose_kafka(world, running)
         back = world.now
         for _ in range(300):
             await stall(running, progressed, 1)

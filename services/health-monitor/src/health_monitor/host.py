@@ -36,8 +36,8 @@ from kafkaclient.replacing import Spell
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.25
-_LEAST_S: Final = 0.03
-"""Between two calls that news make: of ten thousand incidents at once each is news."""
+_LEAST_S: Final = 0.1
+"""Between two calls that news make: of ten thousand incidents at once each is news to them."""
 _STOP_S: Final = 10.0
 RECALL_S: Final = 60.0
 """Limit of the recall, in seconds; after it the monitor judges without the rest."""

@@ -246,8 +246,9 @@ class Monitor:
             for name, finding in cause.find(observation).items():
                 subject, findings = cause.PREFIX + name, {cause.CONDITION: finding}
                 turn = self._judge.next_turn(subject, findings, of=(cause.CONDITION,), now=observation.now)
-                is_due = self.leadership.begins and isinstance(turn, kind)
-                if turn is not None and is_due and not self._is_recovering(cause, subject, observation):
+                if not self.leadership.begins or not isinstance(turn, kind):
+                    continue
+                if not self._is_recovering(cause, subject, observation):
                     await self._write(turn)
 
     def _is_recovering(self, cause: SlowCause, subject: str, observation: Observation) -> bool:

@@ -57,11 +57,9 @@ Turn: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertChanged | alerts_pb2.A
 Event: TypeAlias = Turn | Notification
 GroupNotification: TypeAlias = alerts_pb2.GroupNotificationSent | alerts_pb2.GroupNotificationFailed
 
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
 # ---- State -------------------------------------------------------------------------------------------------
-
-
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-"""Mapping without entries, which nobody can change."""
 
 
 class Span(NamedTuple):
@@ -105,7 +103,7 @@ class Alert(NamedTuple):  # a frozen dataclass takes five times as long to chang
     condition: Condition
     rule: str = ""
     """Name of the rule, of ALERT_CONDITION_RULE; empty of all others."""
-    key: Mapping[str, str] = NOTHING
+    key: Mapping[str, str] = _NOTHING
     """Key that the rule is true of: values by column."""
     incident: int = 0
     """Its ordinal; 0 before the first."""
@@ -118,11 +116,11 @@ class Alert(NamedTuple):  # a frozen dataclass takes five times as long to chang
     resolved: alerts_pb2.AlertResolved | None = None
     """None while it is open."""
     resolved_at: datetime | None = None
-    deliveries: Mapping[str, Delivery] = NOTHING
+    deliveries: Mapping[str, Delivery] = _NOTHING
     """By receiver: the newest notice's."""
     acknowledgement: Acknowledgement | None = None
     """The newest, whether or not it still counts."""
-    acknowledgement_deliveries: Mapping[str, Delivery] = NOTHING
+    acknowledgement_deliveries: Mapping[str, Delivery] = _NOTHING
     """By receiver that takes acknowledgements: the newest one's."""
     callbacks: frozenset[str] = frozenset()
     """Ids of the callbacks of receivers that changed who looks after the incident."""
